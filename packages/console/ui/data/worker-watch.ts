@@ -11,7 +11,10 @@ export interface SeenWorker {
   readonly tasks: readonly TaskInfo[];
   /** When it held a task last, by the clock of the browser. */
   readonly seenAt: number;
-  /** Attempts that it ended in a second, over the last minute. Undefined: it has no label, and events name workers by it. */
+  /**
+   * Attempts that it ended in a second, while they are counted. Undefined: they are not counted yet, or it has no label, by which
+   * events name workers.
+   */
   readonly completeRate: number | undefined;
   readonly failRate: number | undefined;
 }
@@ -26,8 +29,8 @@ export interface Workers {
   readonly leased: number;
   /** True: more happened than was read, so rates are too low. */
   readonly isBehind: boolean;
-  /** Since when rates are counted, by the clock of the browser. */
-  readonly since: number;
+  /** The time over which rates are counted, in ms. 0: from now on. */
+  readonly countedMs: number;
 }
 
 /** Queues that each update looks at: those with the most leased tasks, and some of the others in turn. */
@@ -56,7 +59,8 @@ export class WorkerWatch {
   readonly #positions = new Map<string, string>();
   readonly #seen = new Map<string, Pick<SeenWorker, 'label' | 'addresses' | 'seenAt'>>();
   readonly #looks = new LooksInTurn<TaskInfo>(BUSIEST, OTHERS);
-  readonly #since = Date.now();
+  /** Since when events are read, by the clock of the browser. Undefined: this begins with the first update. */
+  #since: number | undefined;
   #ended: Ended[] = [];
 
   async update(signal: AbortSignal): Promise<Workers> {
@@ -73,10 +77,11 @@ export class WorkerWatch {
     const held = groupByWorker(looks.flatMap(({ found }) => found));
     for (const [key, { seenAt }] of this.#seen) if (now - seenAt > SHOWN_MS) this.#seen.delete(key);
     this.#ended = this.#ended.filter(({ at }) => now - at < WINDOW_MS);
-    const seconds = Math.max(1, Math.min(WINDOW_MS, now - this.#since) / 1_000);
+    const countedMs = this.#since === undefined ? 0 : Math.min(WINDOW_MS, now - this.#since);
+    this.#since ??= now;
     const ends = endsByLabel(this.#ended);
     const rate = (label: string, of: 'completed' | 'failed'): number | undefined =>
-      label === '' ? undefined : (ends.get(label)?.[of] ?? 0) / seconds;
+      label === '' || countedMs === 0 ? undefined : (ends.get(label)?.[of] ?? 0) / Math.max(1, countedMs / 1_000);
     const tasksOf = new Map(held.map((one) => [workerName(one), one.tasks]));
     const workers = [...this.#seen].map(([key, { label, addresses, seenAt }]) => ({
       label,
@@ -87,14 +92,16 @@ export class WorkerWatch {
       failRate: rate(label, 'failed'),
     }));
     workers.sort((a, b) => b.tasks.length - a.tasks.length || (workerName(a) < workerName(b) ? -1 : 1));
+    // The sums come from another call, and beside the workers stands what these hold.
+    const isWhole = busiest.length <= BUSIEST + OTHERS && looks.every(({ found }) => found.length < TASKS);
     return {
       workers,
       queues: totals?.queues ?? queues.length,
       lookedAt: looks.length,
       oldestLook: looks[0]?.at ?? now,
-      leased: totals?.leased ?? 0,
+      leased: isWhole ? held.reduce((sum, { tasks }) => sum + tasks.length, 0) : (totals?.leased ?? 0),
       isBehind,
-      since: this.#since,
+      countedMs,
     };
   }
 

@@ -5,7 +5,7 @@ import { serverNow } from '../data/session.ts';
 import { type SeenWorker, type Workers, WorkerWatch } from '../data/worker-watch.ts';
 import { Badge, Pending } from '../parts/bits.tsx';
 import { Table } from '../parts/table.tsx';
-import { Name, Text, visible, When } from '../parts/text.tsx';
+import { Name, Text, visible } from '../parts/text.tsx';
 import { formatAgo, formatCount, formatDuration, formatMany, formatRate } from '../show/format.ts';
 import { hashOf } from '../show/place.ts';
 import { workerName } from '../show/workers.ts';
@@ -43,14 +43,24 @@ export function WorkersPage(): VNode {
                 cell: (worker) => (
                   <span class="cut" title={visible(workerName(worker))}>
                     <Text of={workerName(worker)} most={100} />
+                    {worker.completeRate === undefined || worker.failRate === undefined ? undefined : (
+                      <span class="phone quiet small">
+                        completes {formatRate(worker.completeRate)}, fails {formatRate(worker.failRate)}
+                      </span>
+                    )}
                   </span>
                 ),
               },
               {
                 key: 'address',
                 title: 'Address',
+                about: 'Of its connections to nodes. Clients of one process share them',
                 from: 'desktop',
-                cell: ({ addresses }) => <Text of={addresses.join(', ')} most={80} />,
+                cell: ({ addresses }) => (
+                  <span class="cut" title={addresses.join(', ')}>
+                    <Text of={addresses.join(', ')} most={80} />
+                  </span>
+                ),
               },
               { key: 'holds', title: 'Holds', isNumber: true, cell: ({ tasks }) => formatCount(tasks.length) },
               { key: 'queues', title: 'Queues', from: 'tablet', cell: (worker) => <QueuesOf of={worker} /> },
@@ -64,20 +74,21 @@ export function WorkersPage(): VNode {
               {
                 key: 'done',
                 title: 'Completes',
-                about: 'Over the last minute',
+                about: 'Tasks per second, while this page is open',
                 isNumber: true,
                 from: 'tablet',
-                cell: ({ completeRate }) => (completeRate === undefined ? '–' : formatRate(completeRate)),
+                cell: ({ label, completeRate }) =>
+                  completeRate === undefined ? unknownRate(label) : formatRate(completeRate),
               },
               {
                 key: 'failed',
                 title: 'Fails',
-                about: 'Over the last minute',
+                about: 'Attempts per second, while this page is open',
                 isNumber: true,
                 from: 'tablet',
-                cell: ({ failRate }) =>
+                cell: ({ label, failRate }) =>
                   failRate === undefined ? (
-                    '–'
+                    unknownRate(label)
                   ) : (
                     <span class={failRate > 0 ? 'warn' : 'zero'}>{formatRate(failRate)}</span>
                   ),
@@ -94,13 +105,21 @@ export function WorkersPage(): VNode {
           <p class="quiet small">
             {ageOf(data)}
             {data.isBehind ? 'More happens than the page reads, so rates are higher than shown. ' : ''}
-            Rates are counted from events since <When at={data.since} />, by the labels of workers.
+            {ratesText(data)} Workers without a label have no rates, and those that share a connection are one row.
           </p>
         </>
       )}
     </>
   );
 }
+
+/** Workers without a label have none. The others have one soon. */
+const unknownRate = (label: string): VNode => <span class="quiet">{label === '' ? '–' : '…'}</span>;
+
+const ratesText = ({ countedMs }: Workers): string =>
+  countedMs === 0
+    ? 'Rates are counted from now on, and come in a few seconds.'
+    : `Rates are of the last ${formatDuration(countedMs)}: they are counted while this page is open, for a minute at most.`;
 
 /** Says how old the list is, if there are too many queues to look at all of them each time. */
 function ageOf({ lookedAt, queues, oldestLook }: Workers): string {
