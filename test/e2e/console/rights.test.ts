@@ -86,7 +86,7 @@ describe.skipIf(browserPath === undefined)(`the console with rules of access${re
     await pause.waitFor();
     expect(await pause.getAttribute('aria-disabled')).toBe('true');
     expect(await pause.getAttribute('title')).toBe(
-      'This takes the right manage-queues on the default group, which reader has not.',
+      'This takes the right manage-queues on the default group, which reader does not have.',
     );
     // The browser does press it: it is no disabled button, so that a screen reader finds it with its reason.
     await pause.dispatchEvent('click');
@@ -116,7 +116,7 @@ describe.skipIf(browserPath === undefined)(`the console with rules of access${re
 
     // Without the right to read the page keeps what it has, and says why it is old.
     allow(['enqueue']);
-    const banner = page.getByRole('alert').filter({ hasText: 'Your rights do not suffice.' });
+    const banner = page.getByRole('alert').filter({ hasText: 'You do not have the right to see this.' });
     await banner.waitFor();
     expect(await banner.textContent()).toMatch(/reader has no right read on the default group.*The page shows data of/);
     allow([]);

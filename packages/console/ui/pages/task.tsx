@@ -128,8 +128,8 @@ function Ended({ of }: { readonly of: EndedTask | undefined }): VNode {
   if (of === undefined || endings[of.outcome] === undefined) {
     return (
       <p class="empty">
-        The queue has no such task. It has ended and left no result, or it never existed. What is kept of ended tasks
-        says the setting of results of the queue.
+        The queue has no such task. It has ended and left no result, or it never existed. The settings of the queue say
+        for how long results are kept.
       </p>
     );
   }
@@ -167,7 +167,6 @@ function Known({ of, queue }: { readonly of: TaskInfo; readonly queue: string })
     <>
       <Facts
         of={[
-          ['Queue', queueLink(queue)],
           ['Came from', of.deadLetterFrom === '' ? undefined : queueLink(of.deadLetterFrom)],
           ['Enqueued', <When at={of.enqueuedUnixMs} key="enqueued" />],
           ['Attempts', attemptsText(of)],

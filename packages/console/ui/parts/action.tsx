@@ -79,7 +79,7 @@ export function Action(props: ActionProps): VNode {
   const reasonId = useId();
   const lacking = isAllowed(me, props.right, props.group)
     ? undefined
-    : `This takes the right ${props.right}${props.group === undefined ? '' : ` on ${groupText(props.group)}`}, which ${me?.principal ? visible(me.principal) : 'you'} has not.`;
+    : `This takes the right ${props.right}${props.group === undefined ? '' : ` on ${groupText(props.group)}`}, which ${me?.principal ? `${visible(me.principal)} does` : 'you do'} not have.`;
   const why = lacking ?? props.impossible;
   return (
     <span class="action">

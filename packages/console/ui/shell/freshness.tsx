@@ -42,7 +42,7 @@ export function Banner(): VNode | null {
   const title = isLoginNeeded
     ? 'You are logged out.'
     : error.reason === 'PERMISSION_DENIED'
-      ? 'Your rights do not suffice.'
+      ? 'You do not have the right to see this.'
       : 'The data is not up to date.';
   const seconds = nextAt === undefined ? 0 : Math.max(0, Math.ceil((nextAt - now) / 1_000));
   return (
@@ -52,7 +52,7 @@ export function Banner(): VNode | null {
         {at === undefined
           ? 'There is no data yet.'
           : `The page shows data of ${formatTime(at, now)}, ${formatDuration(Math.max(1_000, now - at))} old.`}
-        {failingSince === undefined ? '' : ` It fails since ${formatTime(failingSince, now)}.`}{' '}
+        {failingSince === undefined ? '' : ` It has failed since ${formatTime(failingSince, now)}.`}{' '}
         <span aria-hidden="true">{seconds > 0 ? `Next try in ${seconds} s.` : 'Trying now.'}</span>
       </p>
       {isLoginNeeded ? (
