@@ -37,7 +37,8 @@ test('a task of a transaction is in the trace of its caller, also what its handl
     'process shop#mail',
     'process shop#archive',
   ]);
-  const [sending] = spans.named('enqueue').flatMap(({ links }) => links);
+  expect(spans.all.map(({ name }) => name).filter((name) => name.includes('outbox'))).toEqual([]);
+  const [sending] = spans.named('enqueue shop#mail').flatMap(({ links }) => links);
   expect(isSpan(sending?.context, spans.one('a request'))).toBe(true);
   await relay.stop();
 });
@@ -79,6 +80,12 @@ test('metrics tell what a relay has sent, what waits and since when, what was re
   await db.outbox.enqueue(db.query, 'q', 3, { pid: 'p', mode: 'fail' });
   await relay.drain();
   expect(await valueNow('sent_tasks')).toBe(2);
+  // The tasks of the user, and the one that was refused: what the relay notes at the node is not among them.
+  const sent = await recorded.points('messaging.client.sent.messages');
+  expect(sent.map(({ value, attributes }) => [value, attributes['messaging.destination.name']])).toEqual([
+    [2, 'q'],
+    [1, 'q'],
+  ]);
   expect(await valueNow('refused_tasks')).toBe(1);
   expect(await valueNow('delay')).toMatchObject({ count: 1 });
   expect(await valueNow('waiting_tasks')).toBe(0);

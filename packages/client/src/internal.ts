@@ -18,6 +18,7 @@ export {
   taskNames,
 } from './tasks/new-task.ts';
 export { identityOf, MAX_SHARDS, ShardNames, shardOfPid } from './tasks/shard-names.ts';
+export { OUTBOX_MARKERS } from './telemetry/conventions.ts';
 export { injectActive } from './telemetry/task-context.ts';
 export { headersSizeBound } from './transport/request-size.ts';
 export { MAX_TIMER_MS, sleep, systemTiming, type Timing } from './transport/timing.ts';

@@ -1,9 +1,7 @@
 import { isTaskMasterError, NewTask, type TaskMasterClient } from '@taskmaster/client';
+import { OUTBOX_MARKERS } from '@taskmaster/client/internal';
 import { Enqueue, formatQueueName, parseQueueName } from '@taskmaster/proto';
 import type { Lane, OutboxRow } from './lanes.ts';
-
-/** The queue of the markers, in each group that gets tasks from an outbox. */
-const MARKERS = 'taskmaster-outbox';
 
 /** What became of a batch: the node has it, it can never come, it may still come, or the node does not know. */
 export type Place = 'applied' | 'barred' | 'open' | 'lost';
@@ -79,4 +77,5 @@ export class Markers {
 /** The marker that bars a batch. */
 export const barOf = (batch: string): string => `${batch}-`;
 
-const markersOf = (queue: string): string => formatQueueName({ group: parseQueueName(queue).group, name: MARKERS });
+const markersOf = (queue: string): string =>
+  formatQueueName({ group: parseQueueName(queue).group, name: OUTBOX_MARKERS });

@@ -72,6 +72,13 @@ const names: OptionNames<RelayOptions> = {
   timing: true,
 };
 
+export interface RelayRunOptions {
+  /** An abort stops the relay. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const runNames: OptionNames<RelayRunOptions> = { signal: true };
+
 /** Queues that one look at the database finds. */
 const QUEUES = 256;
 /** Batches of one queue before others have their turn. */
@@ -175,7 +182,9 @@ export class Relay implements AsyncDisposable {
   }
 
   /** Begins, and resolves when the relay has stopped: by `stop()`, or by the signal. */
-  async run({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+  async run(options: RelayRunOptions = {}): Promise<void> {
+    assertKnown('run', options, runNames);
+    const { signal } = options;
     const stop = (): void => this.#stopping.abort();
     signal?.addEventListener('abort', stop, { once: true });
     if (signal?.aborted) stop();

@@ -1,4 +1,5 @@
 import type { Attributes } from '@opentelemetry/api';
+import { parseQueueName } from '@taskmaster/proto';
 import { isTaskMasterError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 
@@ -19,6 +20,13 @@ export type Operation = keyof typeof OPERATIONS;
 
 /** Why a task was released. `failed`: its attempt has failed, and counts. `given_back`: no handler has begun. */
 export type ReleaseReason = 'failed' | 'released' | 'snoozed' | 'given_back' | 'interrupted';
+
+/** Name of the queue in which the relays of outboxes keep what they remember, in each group that they send to. */
+export const OUTBOX_MARKERS = 'taskmaster-outbox';
+
+/** Whether a task is such a note of a relay, which no program counts among its tasks. */
+export const isMarker = ({ queue }: { readonly queue: string }): boolean =>
+  queue.endsWith(OUTBOX_MARKERS) && parseQueueName(queue).name === OUTBOX_MARKERS;
 
 /** Tasks of one operation. */
 export interface OperationTasks {

@@ -27,6 +27,7 @@ import {
   DEAD_LETTER_QUEUE,
   Destinations,
   errorType,
+  isMarker,
   MESSAGE_ID,
   type Operation,
   type OperationTasks,
@@ -197,7 +198,7 @@ export class Telemetry {
   }
 
   #beginSending(now: Recorders, parent: Context, update: UpdateTasksRequest): Begun | undefined {
-    const items = update.enqueue.filter(({ mode }) => mode !== EnqueueMode.ENQUEUE_MODE_SIGNAL);
+    const items = update.enqueue.filter((item) => item.mode !== EnqueueMode.ENQUEUE_MODE_SIGNAL && !isMarker(item));
     const [first] = items;
     if (first === undefined) return undefined;
     const operation = first.topic === '' ? 'enqueue' : 'publish';
