@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { comparePids, type Queue, type TaskInfo } from '@taskmaster/client';
+import { assertKnown } from '@taskmaster/client/internal';
 
 /** A queue, as far as it is looked at. */
 type Shown<T> = Pick<Queue<T, never>, 'name' | 'peek'>;
@@ -16,6 +17,7 @@ const LIMIT = 1_000;
  * of each. Tasks that a worker has leased are not among them.
  */
 export async function enqueued<T>(queue: Shown<T>): Promise<TaskInfo<T>[]> {
+  if (typeof queue?.peek !== 'function') throw new TypeError('enqueued: must be a queue of a client');
   const kinds = ['head', 'delayed', 'waiting'] as const;
   const found = await Promise.all(kinds.map((kind) => queue.peek({ kind, limit: LIMIT })));
   return found.flat().toSorted((a, b) => comparePids(a.pid, b.pid));
@@ -28,6 +30,7 @@ export async function enqueued<T>(queue: Shown<T>): Promise<TaskInfo<T>[]> {
  */
 export async function assertEnqueued<T>(queue: Shown<T>, data: NoInfer<T>, about: AboutTask = {}): Promise<void> {
   const tasks = await enqueued(queue);
+  assertFields(about, tasks);
   if (tasks.some((task) => isLike(task, data, about, isDeepStrictEqual))) return;
   throw new AssertionError({
     message: `${queue.name} has no such task${aboutText(about)}`,
@@ -46,25 +49,35 @@ interface MatcherContext {
 
 /**
  * Matchers for `expect.extend(enqueuedMatchers)` of vitest and jest. `await expect(queue).toHaveEnqueued(data, about)`: a task
- * with this data waits in the queue, and `about` are further fields of it. Without data: any task. Data may have asymmetric
- * matchers, such as `expect.any(Number)`.
+ * with this data waits in the queue, and `about` are further fields of it. Without data: any task, and with `undefined` one that
+ * has the fields. Data may have asymmetric matchers, such as `expect.any(Number)`.
  */
 export const enqueuedMatchers = {
   async toHaveEnqueued(
     this: MatcherContext,
     queue: Shown<unknown>,
-    ...[data, about = {}]: [data?: unknown, about?: AboutTask]
+    ...given: [data?: unknown, about?: AboutTask]
   ): Promise<{ readonly pass: boolean; readonly message: () => string }> {
+    const [data, about = {}] = given;
+    // A value that is undefined by mistake is not any data.
+    const isAny = given.length === 0 || (data === undefined && given[1] !== undefined);
     const tasks = await enqueued(queue);
+    assertFields(about, tasks);
     const equals = (a: unknown, b: unknown): boolean => this.equals(a, b);
-    const pass = tasks.some((task) => data === undefined || isLike(task, data, about, equals));
-    const wanted = data === undefined ? 'a task' : `a task with ${inspect(data)}`;
+    const pass = tasks.some((task) => isLike(task, isAny ? task.data : data, about, equals));
+    const wanted = isAny ? 'a task' : `a task with ${inspect(data)}`;
     const message = (): string =>
       `expected ${queue.name} ${this.isNot ? 'not ' : ''}to have ${wanted}${aboutText(about)}; it has ` +
       `${tasks.length === 0 ? 'none' : inspect(tasks.map((task) => task.data))}`;
     return { pass, message };
   },
 };
+
+/** A field that no task has matches none, so `not` would pass whatever is there. @throws TypeError for such a field. */
+function assertFields(about: AboutTask, [task]: readonly TaskInfo<unknown>[]): void {
+  if (task === undefined) return;
+  assertKnown('about', about, Object.fromEntries(Object.keys(task).map((name) => [name, true])));
+}
 
 function isLike(
   task: TaskInfo<unknown>,

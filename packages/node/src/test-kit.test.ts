@@ -197,6 +197,17 @@ describe('what a queue has', () => {
     await expect(expect(mail).not.toHaveEnqueued({ to: 'ann' })).rejects.toThrow('expected test#mail not to have');
   });
 
+  test('is not asserted by mistake: a value or a field that does not exist matches nothing', async () => {
+    const { mail } = await setUp();
+    await expect(mail).not.toHaveEnqueued(undefined);
+    await expect(mail).not.toHaveEnqueued(undefined, { key: 'order-18' });
+    await expect(mail).toHaveEnqueued(undefined, { key: 'order-17' });
+    const misspelt = { kye: 'order-17' } as never;
+    await expect(expect(mail).not.toHaveEnqueued({ to: 'eve' }, misspelt)).rejects.toThrow('did you mean key?');
+    await expect(assertEnqueued(mail, { to: 'ann' }, misspelt)).rejects.toThrow('did you mean key?');
+    await expect(enqueued('test#mail' as never)).rejects.toThrow('must be a queue of a client');
+  });
+
   test('is asserted without matchers', async () => {
     const { mail } = await setUp();
     await assertEnqueued(mail, { to: 'ann' });
