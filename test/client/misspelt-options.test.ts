@@ -134,12 +134,35 @@ const calls: readonly (readonly [name: string, call: (given: Given) => unknown, 
   ['discard', ({ task }) => task.discard(timeot), 'timeout'],
 ];
 
+async function leasedSetUp() {
+  const { client, engine } = clientSetUp();
+  const queue = client.queue('g#leased');
+  await queue.enqueue('a', { pid: 'a' });
+  return { client, engine, task: only(await queue.lease()) };
+}
+
+/** Values of a wrong type, and what is said of them. */
+const wrong: readonly (readonly [name: string, call: (given: Given) => unknown, said: string])[] = [
+  ['a hook', ({ client }) => client.worker('q', () => {}, js({ onIdle: 'log' })), 'onIdle: must be a function'],
+  ['a backoff', ({ client }) => client.worker('q', () => {}, js({ backoff: 5 })), 'backoff: must be a function'],
+  ['a concurrency', ({ client }) => client.worker('q', () => {}, js({ concurrency: '5' })), "concurrency: '5' is not"],
+  ['headers', (given) => queueOf(given).enqueue(1, js({ headers: 'x' })), 'headers: must be an object with texts'],
+  ['the names of get', (given) => queueOf(given).get('a' as never), 'get: must be a list of tasks'],
+  ['the items of enqueueMany', (given) => queueOf(given).enqueueMany('ab' as never), 'must be a list of { data, … }'],
+];
+
+test.each(wrong)('%s of a wrong type is refused before anything is sent', async (_name, call, said) => {
+  const { client, engine, task } = await leasedSetUp();
+  const sent = engine.updates.length;
+  const calling = (async () => call({ client, task }))();
+  await expect(calling).rejects.toThrow(TypeError);
+  await expect(calling).rejects.toThrow(said);
+  expect(engine.updates).toHaveLength(sent);
+});
+
 describe('a misspelt option', () => {
   test.each(calls)('of %s is refused, and nothing is sent', async (_name, call, meant) => {
-    const { client, engine } = clientSetUp();
-    const queue = client.queue('g#leased');
-    await queue.enqueue('a', { pid: 'a' });
-    const task = only(await queue.lease());
+    const { client, engine, task } = await leasedSetUp();
     const sent = engine.updates.length;
     const calling = (async () => call({ client, task }))();
     await expect(calling).rejects.toThrow(TypeError);

@@ -1,4 +1,6 @@
-import { pidFromText } from '@taskmaster/client';
+import { inspect } from 'node:util';
+import { isTaskMasterError, pidFromText } from '@taskmaster/client';
+import type { StandardSchema } from '@taskmaster/client/internal';
 import { only } from '@taskmaster/client/testing';
 import { expect, test } from 'vitest';
 import { clientSetUp } from './support/client-set-up.ts';
@@ -47,3 +49,36 @@ test('what was published has an id for logs, too', async () => {
     leased: false,
   });
 });
+
+test('console.log shows a task with its data, and nothing of the client', async () => {
+  const { client } = clientSetUp();
+  const queue = client.queue<{ to: string }>('g#q', { kind: 'letter' });
+  const shown = (value: unknown): string => inspect(value, { breakLength: Number.POSITIVE_INFINITY, compact: 10 });
+  const enqueued = await queue.enqueue({ to: 'ann' }, { pid: 'order-17', headers: { tenant: 'acme' } });
+  expect(shown(enqueued)).toBe("EnqueueOutcome { result: 'created', leased: false, id: 'order-17' }");
+  const [waiting] = await queue.peek();
+  expect(shown(waiting)).toMatch(/^TaskInfo \{ queue: 'g#q', id: 'order-17', .*data: \{ to: 'ann' \}, headers: \{/);
+  expect(shown(waiting)).not.toMatch(/undefined|Buffer|Symbol|Getter/);
+  const [missing] = await queue.get(['none']);
+  expect(shown(missing)).not.toMatch(/data:|Error/);
+  const task = only(await queue.lease());
+  expect(shown(task)).toMatch(
+    /^LeasedTask \{ queue: 'g#q', id: 'order-17', data: \{ to: 'ann' \}, headers: \{ tenant: 'acme' \}, kind: 'letter', attempt: 1, /,
+  );
+  expect(shown(task)).not.toMatch(/undefined|Buffer|Symbol|bytes/);
+  expect(shown(queue)).toBe("Queue { name: 'g#q' }");
+  await client.queue('g#q').enqueue('again', { pid: 'order-18' });
+  const [unreadable] = await client.queue('g#q', { schema: refusing }).lease();
+  expect(shown(unreadable)).toContain('data: InvalidDataError');
+  const refused = await queue
+    .enqueue({ to: 'ann' }, { pid: 'order-17', mode: 'fail' })
+    .catch((error: unknown) => error);
+  expect(isTaskMasterError(refused)).toBe(true);
+  expect(shown(refused)).not.toContain('Symbol');
+  const others = [client.shardedQueue('s', { shards: 2 }), client.topic('t'), client.matchingQueues({ group: 'g' })];
+  for (const one of [client.worker(queue, () => {}), ...others]) expect(shown(one)).not.toMatch(/Symbol|calls|token/);
+});
+
+const refusing: StandardSchema<unknown> = {
+  '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [{ message: 'no' }] }) },
+};

@@ -32,13 +32,13 @@ describe('a worker with results', () => {
   });
 
   test.each([
-    [{ total: 7 }, 'what a handler returns, if anything: there is no total, only result and enqueue'],
-    [{ enqeue: [] }, 'what a handler returns, if anything: there is no enqeue, did you mean enqueue?'],
-    [{ result: 7, next: [] }, 'what a handler returns, if anything: there is no next, only result and enqueue'],
-    [7, 'what a handler returns, if anything: must be an object with result and enqueue'],
-    ['7', 'what a handler returns, if anything: must be an object with result and enqueue'],
-    [false, 'what a handler returns, if anything: must be an object with result and enqueue'],
-    [[7], 'what a handler returns, if anything: there is no 0, only result and enqueue'],
+    [{ total: 7 }, 'what a handler returns: there is no total, only result and enqueue'],
+    [{ enqeue: [] }, 'what a handler returns: there is no enqeue, did you mean enqueue?'],
+    [{ result: 7, next: [] }, 'what a handler returns: there is no next, only result and enqueue'],
+    [7, 'a handler returns nothing, or { result, enqueue }, and not 7'],
+    ['painted', 'a handler returns nothing, or { result, enqueue }, and not painted'],
+    [false, 'a handler returns nothing, or { result, enqueue }, and not false'],
+    [[7], 'what a handler returns: there is no 0, only result and enqueue'],
     [{ enqueue: 'g#next' }, 'enqueue: must be a list of tasks that queue.task() has made'],
     [{ enqueue: [{ data: 7 }] }, 'enqueue: must be a list of tasks that queue.task() has made'],
   ])('fails the attempt of a handler that returns %j', async (returned, message) => {

@@ -47,6 +47,10 @@ describe('a handler in a thread', () => {
     const { client, orders, run } = setUp();
     expect(await run('return', 21)).toBe('completed');
     expect(await orders.waitFor('return')).toEqual({ twice: 42, id: 'return', pid: 'return', attempt: 1 });
+    expect(await run('log')).toBe('completed');
+    const logged = expect.stringMatching(/^\{"queue":"g#orders","id":"log","attempt":1,"leaseToken":\d+\}$/);
+    const shown = expect.stringMatching(/^ThreadTask \{(?!.*Uint8Array).*data: \{ do: 'log' \}/s);
+    expect(await orders.waitFor('log')).toEqual([logged, shown]);
     expect(await run('enqueue', 7)).toBe('completed');
     expect(await client.queue('g#next').peek()).toMatchObject([
       { id: 'next', data: { value: 7 }, headers: { by: 'g#orders' } },

@@ -107,8 +107,9 @@ export type { HeaderCondition, HeaderFilter } from './tasks/header-filter.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { SeveralQueues } from './tasks/lease-source.ts';
 export type { LeaseOptions, LeaseStarts } from './tasks/lease-tasks.ts';
-export { type CompleteOptions, LeasedTask, type LoggedTask } from './tasks/leased-task.ts';
+export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
 export type { ParentTask, SignalWait } from './tasks/links.ts';
+export type { LoggedTask } from './tasks/logged-task.ts';
 export {
   NewTask,
   type QueueRef,

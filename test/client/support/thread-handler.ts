@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { ThreadHandler } from '@taskmaster/client';
 
 type Order = { readonly do: string; readonly value?: number };
@@ -13,6 +14,8 @@ const handler: ThreadHandler<Order> = async (task) => {
       return {
         result: { twice: value * 2, id: task.id, pid: Buffer.from(task.pid).toString(), attempt: task.attempt },
       };
+    case 'log':
+      return { result: [JSON.stringify(task), inspect(task, { breakLength: Number.POSITIVE_INFINITY })] };
     case 'enqueue':
       return { enqueue: [{ queue: 'g#next', data: { value }, pid: 'next', headers: { by: task.queue } }] };
     case 'misspell':

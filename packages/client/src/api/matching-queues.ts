@@ -45,8 +45,6 @@ const REQUESTS_PER_SEARCH = 8;
 export class MatchingQueues<T> implements SeveralQueues<T> {
   /** The filter, for messages. */
   readonly name: string;
-  /** Internal. */
-  readonly [LEASE_FROM]: LeaseSource<T> = (most) => this.#leaseFrom(most);
   readonly #context: ClientContext;
   readonly #filter: Pick<PatternRef<T>, 'regex' | 'group'>;
   readonly #format: DataFormat<T, unknown>;
@@ -74,6 +72,11 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
       shareOf: (queue) => (by === 'queue' ? queue : parseQueueName(queue).group),
       weightOf: (share) => positive(weight(share), share),
     });
+  }
+
+  /** Internal. */
+  get [LEASE_FROM](): LeaseSource<T> {
+    return (most) => this.#leaseFrom(most);
   }
 
   /** Names of queues that had tasks lately. Empty before the first lease. */

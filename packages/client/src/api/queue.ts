@@ -107,16 +107,24 @@ const NO_PID = new Uint8Array(0);
 export class Queue<T, In = T, R = unknown, RIn = R> implements QueueRef<T, In, R, RIn> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
-  /** Internal. */
-  readonly [FORMAT]: QueueFormat<T, In, R, RIn>;
-  /** Internal. */
-  readonly [CONTEXT]: ClientContext;
+  readonly #format: QueueFormat<T, In, R, RIn>;
+  readonly #context: ClientContext;
 
   /** Internal: use `client.queue()`. */
   constructor(context: ClientContext, name: string, format: QueueFormat<T, In, R, RIn>) {
     this.name = canonicalName(name);
-    this[FORMAT] = format;
-    this[CONTEXT] = context;
+    this.#format = format;
+    this.#context = context;
+  }
+
+  /** Internal. */
+  get [FORMAT](): QueueFormat<T, In, R, RIn> {
+    return this.#format;
+  }
+
+  /** Internal. */
+  get [CONTEXT](): ClientContext {
+    return this.#context;
   }
 
   /** The kind of its tasks, as far as this object is concerned. Undefined: any. */
@@ -151,6 +159,8 @@ export class Queue<T, In = T, R = unknown, RIn = R> implements QueueRef<T, In, R
     options: UpdateOptions = {},
   ): Promise<EnqueueOutcome[]> {
     assertKnown('enqueueMany', options, updateNames);
+    if (typeof items !== 'object' || items === null || !(Symbol.iterator in items))
+      throw new TypeError('enqueueMany: must be a list of { data, … }');
     const outcomes: EnqueueOutcome[] = [];
     const wholeId = requestIdOf(options);
     let requests = 0;
@@ -287,7 +297,8 @@ export class Queue<T, In = T, R = unknown, RIn = R> implements QueueRef<T, In, R
   async get(names: readonly TaskName[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
     assertKnown('get', options, getNames);
     const includeData = options.data ?? true;
-    const fields = names.map(nameFields);
+    if (!Array.isArray(names)) throw new TypeError('get: must be a list of tasks, each a PID or { key }');
+    const fields = (names as readonly TaskName[]).map(nameFields);
     const byPid = fields.filter(({ key }) => key === undefined);
     const keys = fields.flatMap(({ key }) => key ?? []);
     const request = { queue: this.name, pids: byPid.map(({ pid }) => pid), keys, includeData };

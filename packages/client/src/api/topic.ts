@@ -61,15 +61,19 @@ export interface Subscription {
 export class Topic<T, In = T> implements TopicRef<T, In> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
-  /** Internal. */
-  readonly [TOPIC_FORMAT]: DataFormat<T, In>;
+  readonly #format: DataFormat<T, In>;
   readonly #context: ClientContext;
 
   /** Internal: use `client.topic()`. */
   constructor(context: ClientContext, name: string, format: DataFormat<T, In>) {
     this.name = queueRef(name).name;
-    this[TOPIC_FORMAT] = format;
+    this.#format = format;
     this.#context = context;
+  }
+
+  /** Internal. */
+  get [TOPIC_FORMAT](): DataFormat<T, In> {
+    return this.#format;
   }
 
   /**

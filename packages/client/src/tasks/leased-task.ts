@@ -7,7 +7,9 @@ import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { updateNames } from '../values/options.ts';
 import { type Pid, pidText } from '../values/pid.ts';
+import { INSPECT, shownAs } from '../values/shown.ts';
 import type { ClientContext } from './context.ts';
+import { type LoggedTask, loggedTask } from './logged-task.ts';
 import type { NewTask, TaskHeaders } from './new-task.ts';
 import { type ReadSignalsOptions, type ReceivedSignal, readSignals, receivedSignals } from './signals.ts';
 import type { ResultOptions } from './task-result.ts';
@@ -16,17 +18,6 @@ import { type ReleaseOptions, type ReleaseOutcome, releaseNames, Update, type Up
 
 /** Internal: the key of a method of leased tasks. */
 export const WATCH = Symbol('watch');
-
-/** What a line of a log says of a task: what names it, without its data. */
-export interface LoggedTask {
-  readonly queue: string;
-  /** The text of the PID. */
-  readonly id: string;
-  readonly key?: string | undefined;
-  readonly kind?: string | undefined;
-  readonly attempt: number;
-  readonly leaseToken: number;
-}
 
 export interface CompleteOptions extends UpdateOptions, ResultOptions {
   /** Tasks of the same group that are added together with the completion, or not at all. */
@@ -120,8 +111,22 @@ export class LeasedTask<T> {
 
   /** For `JSON.stringify`, and so for loggers. The data may be secret or large, and is left out. */
   toJSON(): LoggedTask {
-    const { queue, id, key, kind, attempt, leaseToken } = this;
-    return { queue, id, key, kind, attempt, leaseToken };
+    return loggedTask(this);
+  }
+
+  /** For `console.log` while a program is written: with the data. */
+  [INSPECT](): object {
+    const { bytes: _bytes, pid: _pid, [LEASE]: _lease, [RESULTS]: _results, queue, headers, ...rest } = this;
+    const decoded = this.#decoded();
+    return shownAs('LeasedTask', {
+      queue,
+      id: this.id,
+      data: decoded.ok ? decoded.value : decoded.error,
+      headers: { ...headers },
+      ...rest,
+      enqueuedAt: this.enqueuedAt,
+      leaseUntil: this.leaseUntil,
+    });
   }
 
   /** The data. @throws InvalidDataError when the payload cannot be decoded or does not fit the queue's schema. */

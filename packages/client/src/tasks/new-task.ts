@@ -264,8 +264,10 @@ export function hiding({ delay, runAt }: Pick<TaskOptions, 'delay' | 'runAt'>): 
   };
 }
 
-/** @throws TypeError if a value is not text. The node checks the rest. */
+/** @throws TypeError if it is no object, or a value is not text. The node checks the rest. */
 export function headersOf(headers: TaskHeaders): Record<string, string> {
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers))
+    throw new TypeError('headers: must be an object with texts');
   for (const [key, value] of Object.entries(headers)) {
     if (typeof value !== 'string') throw new TypeError(`headers: the value of ${key} is not text`);
     // UTF-8 has none, so that the receiver would get another text.

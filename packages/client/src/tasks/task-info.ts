@@ -11,6 +11,7 @@ import { type Decoded, decodeData } from '../values/codec.ts';
 import { InvalidDataError } from '../values/errors.ts';
 import type { CallOptions } from '../values/options.ts';
 import { type Pid, pidText } from '../values/pid.ts';
+import { INSPECT, shownAs } from '../values/shown.ts';
 import type { ClientContext } from './context.ts';
 import { type GivenFields, givenFields } from './given-fields.ts';
 import { type LinkFields, linkFields } from './links.ts';
@@ -126,14 +127,21 @@ export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<T
     headers: info.headers,
     bytes: isThere ? info.data : undefined,
   };
-  return printable(whole, summary);
+  const data = decoded.ok ? decoded.value : decoded.error;
+  return printable(whole, summary, isThere ? { data, headers: { ...info.headers } } : {});
 }
 
-/** Gives a task a form for `JSON.stringify`, and so for loggers: without bytes, and without the data, which may be secret. */
-function printable<Info extends TaskSummary>(info: Info, shown: TaskSummary = info): Info {
-  const toJSON = (): object => ({ ...shown, pid: undefined });
-  // Not enumerable, so that it is no part of the task when it is compared, shown or copied.
-  return Object.defineProperty(info, 'toJSON', { value: toJSON, enumerable: false });
+/**
+ * Gives a task a form for `JSON.stringify`, and so for loggers: without bytes, and without the data, which may be secret; and one
+ * for `console.log`, with them that are `inspected`.
+ */
+function printable<Info extends TaskSummary>(info: Info, shown: TaskSummary = info, inspected: object = {}): Info {
+  const named = (): object => ({ ...shown, pid: undefined });
+  // Not enumerable, so that they are no part of the task when it is compared or copied.
+  return Object.defineProperties(info, {
+    toJSON: { value: named },
+    [INSPECT]: { value: () => shownAs('TaskInfo', { ...named(), ...inspected }) },
+  });
 }
 
 export function taskSummary(info: WireInfo): TaskSummary {

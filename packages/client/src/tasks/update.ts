@@ -20,6 +20,7 @@ import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { updateNames } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes, pidText } from '../values/pid.ts';
+import { INSPECT, shownAs } from '../values/shown.ts';
 import { taskErrorOf } from '../values/task-error.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
@@ -444,6 +445,10 @@ class Outcome implements EnqueueOutcome {
 
   toJSON(): object {
     return { ...this, id: this.id, pid: undefined };
+  }
+
+  [INSPECT](): object {
+    return shownAs('EnqueueOutcome', this.toJSON());
   }
 }
 

@@ -60,7 +60,7 @@ export class GrpcTransport implements Transport {
       bearer,
       maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
     };
-    const hooks = { onReconnected: inContext(options.onReconnected) };
+    const hooks = { onReconnected: inContext('onReconnected', options.onReconnected) };
     const cluster = clusterOf(options.cluster);
     // A single endpoint has nothing to differ from.
     const check =

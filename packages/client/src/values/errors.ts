@@ -58,7 +58,10 @@ export interface TaskMasterErrorDetails {
 /** Error of all calls of this library. Only wrong use of the API is a `TypeError`. */
 export class TaskMasterError extends Error {
   override readonly name: string = 'TaskMasterError';
-  readonly [BRAND] = true;
+  /** Of the prototype, so that it is not shown with each error. */
+  get [BRAND](): true {
+    return true;
+  }
   /** Stable name for programs. */
   readonly reason: Reason | (string & {});
   /** gRPC status code. */

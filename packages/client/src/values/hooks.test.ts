@@ -27,6 +27,14 @@ test.each([
   expect(heard).toEqual([{ code: 'TASKMASTER_HOOK_FAILED', message: 'the hook onDone has failed: Error: oops' }]);
 });
 
+test('a hook that is no function is refused, or reported where it is called', async () => {
+  expect(() => inContext('onDone', 'log' as never)).toThrow(new TypeError('onDone: must be a function'));
+  const heard = warnings();
+  callHook({ onDone: 'log' as never as () => void }, 'onDone');
+  await settled();
+  expect(heard.map(({ message }) => message)).toEqual(['the hook onDone has failed: TypeError: it must be a function']);
+});
+
 test('a hook that fails for every task is reported less and less often', async () => {
   const heard = warnings();
   const onDone = () => {
@@ -43,6 +51,6 @@ test('a hook that fails for every task is reported less and less often', async (
 });
 
 test('without a hook there is nothing to bind', () => {
-  expect(inContext(undefined)).toBeUndefined();
-  expect(only([inContext((a: number) => a + 1)])(1)).toBe(2);
+  expect(inContext('hook', undefined)).toBeUndefined();
+  expect(only([inContext('hook', (a: number) => a + 1)])(1)).toBe(2);
 });

@@ -2,9 +2,14 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { textOf } from './thrown.ts';
 import { warn } from './warnings.ts';
 
-/** A hook or a handler, if it is given, that runs in the asynchronous context of now, wherever it is called. */
-export function inContext<Hook extends ((...args: never[]) => unknown) | undefined>(hook: Hook): Hook {
-  return typeof hook === 'function' ? (AsyncLocalStorage.bind(hook) as Hook) : hook;
+/**
+ * A hook or a handler, if it is given, that runs in the asynchronous context of now, wherever it is called.
+ * @throws TypeError if it is something else than a function.
+ */
+export function inContext<Hook extends ((...args: never[]) => unknown) | undefined>(name: string, hook: Hook): Hook {
+  if (hook === undefined) return hook;
+  if (typeof hook !== 'function') throw new TypeError(`${name}: must be a function`);
+  return AsyncLocalStorage.bind(hook) as Hook;
 }
 
 type ArgsOf<Hook> = Hook extends (...args: infer Args) => unknown ? Args : never;
@@ -20,6 +25,10 @@ export function callHook<Hooks extends object, Name extends keyof Hooks & string
 ): void {
   const hook = hooks[name] as ((...args: ArgsOf<NonNullable<Hooks[Name]>>) => unknown) | undefined;
   if (hook === undefined) return;
+  if (typeof hook !== 'function') {
+    hookFailed(callHook, name, new TypeError('it must be a function'));
+    return;
+  }
   try {
     const returned = hook(...args);
     if (typeof returned === 'object' && returned !== null && 'then' in returned) {

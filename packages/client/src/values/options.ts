@@ -182,7 +182,7 @@ export function clientSettings(options: ClientOptions): ClientSettings {
     timeoutMs: durationMs(options.timeout ?? '10s', 'timeout'),
     retry: retryPolicy(options.retry),
     workerLabel,
-    onCallRetried: inContext(options.onCallRetried),
+    onCallRetried: inContext('onCallRetried', options.onCallRetried),
     telemetry,
   };
 }

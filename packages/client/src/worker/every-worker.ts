@@ -79,7 +79,10 @@ export class EveryWorker<T, Given = LeasedTask<T>> extends Worker<T, Given> {
     this.queue = queue;
     this.#topic = topic;
     this.#options = options;
-    this.#hooks = { onRenewalFailed: inContext(options.onRenewalFailed), onGap: inContext(options.onGap) };
+    this.#hooks = {
+      onRenewalFailed: inContext('onRenewalFailed', options.onRenewalFailed),
+      onGap: inContext('onGap', options.onGap),
+    };
     this.#ttlMs = durationMs(options.ttl ?? '1m', 'ttl');
     if (this.#ttlMs < limits.minSubscriptionMs) throw new TypeError(`ttl: at least ${limits.minSubscriptionMs} ms`);
   }

@@ -1,5 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { loggedTask } from '../tasks/logged-task.ts';
 import { receiveError, sendError } from '../values/sent-error.ts';
+import { INSPECT, shownAs } from '../values/shown.ts';
 import type { HandlerThreadData, SentTask, ThreadHandler, ThreadReport, ThreadRequest } from './handler-threads.ts';
 
 // The main file of a thread of `HandlerThreads`. It runs one task at a time.
@@ -34,12 +36,15 @@ async function run(task: SentTask): Promise<void> {
   try {
     const handle = await loading;
     isLoaded = true;
-    const returned = await handle({
-      ...task,
+    const methods = {
       signal: abort.signal,
-      reportProgress: (text) => call('reportProgress', text),
-      checkpoint: (bytes) => call('checkpoint', bytes),
-    });
+      reportProgress: (text: string) => call('reportProgress', text),
+      checkpoint: (bytes: Uint8Array) => call('checkpoint', bytes),
+      toJSON: () => loggedTask(task),
+    };
+    const { pid: _pid, ...named } = task;
+    const inspected = { value: () => shownAs('ThreadTask', named) };
+    const returned = await handle(Object.defineProperty({ ...task, ...methods }, INSPECT, inspected));
     report({ kind: 'returned', returned });
   } catch (thrown) {
     // Also if what it returns cannot be sent.

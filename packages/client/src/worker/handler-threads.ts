@@ -1,5 +1,6 @@
 import { type ResourceLimits, Worker as Thread } from 'node:worker_threads';
 import type { LeasedTask } from '../tasks/leased-task.ts';
+import type { LoggedTask } from '../tasks/logged-task.ts';
 import { newTask, queueRef, type TaskOptions, taskNames } from '../tasks/new-task.ts';
 import type { Timing } from '../transport/timing.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
@@ -35,6 +36,8 @@ export interface ThreadTask<T = unknown> extends SentTask<T> {
   reportProgress(progress: string): Promise<void>;
   /** See `LeasedTask.checkpoint`. */
   checkpoint(data: Uint8Array): Promise<void>;
+  /** See `LeasedTask.toJSON`. */
+  toJSON(): LoggedTask;
 }
 
 /** A task to enqueue, as a handler in another thread names it: plain values. */

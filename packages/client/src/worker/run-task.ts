@@ -9,7 +9,7 @@ import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
-import { isInstance } from '../values/thrown.ts';
+import { isInstance, textOf } from '../values/thrown.ts';
 import type {
   AnyHandler,
   BatchCall,
@@ -235,7 +235,9 @@ const resultNames: OptionNames<HandlerResult> = { result: true, enqueue: true };
 /** What the handler returns. @throws TypeError if it cannot be meant: it would be lost without a word. */
 function handlerResult(returned: unknown): HandlerResult | undefined {
   if (returned === undefined || returned === null) return undefined;
-  assertKnown('what a handler returns, if anything', returned, resultNames);
+  if (typeof returned !== 'object')
+    throw new TypeError(`a handler returns nothing, or { result, enqueue }, and not ${textOf(returned).slice(0, 100)}`);
+  assertKnown('what a handler returns', returned, resultNames);
   const { enqueue } = returned as HandlerResult;
   if (enqueue !== undefined && !(Array.isArray(enqueue) && enqueue.every((task) => task instanceof NewTask))) {
     throw new TypeError('enqueue: must be a list of tasks that queue.task() has made');

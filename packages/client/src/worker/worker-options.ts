@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { ResourceLimits } from 'node:worker_threads';
 import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from '../tasks/leased-task.ts';
@@ -263,15 +264,15 @@ export function workerSettings<T>(options: AnyWorkerOptions<T>): WorkerSettings<
     kinds: kindPatterns(options.kinds)?.patterns,
     workerLabel: options.workerLabel,
     results: resultSettings(options.results),
-    backoffOf: inContext(options.backoff),
+    backoffOf: inContext('backoff', options.backoff),
     hooks: {
-      onTaskStarted: inContext(options.onTaskStarted),
-      onTaskCompleted: inContext(options.onTaskCompleted),
-      onAttemptFailed: inContext(options.onAttemptFailed),
-      onLeaseLost: inContext(options.onLeaseLost),
-      onTaskCancelled: inContext(options.onTaskCancelled),
-      onDrained: inContext(options.onDrained),
-      onIdle: inContext(options.onIdle),
+      onTaskStarted: inContext('onTaskStarted', options.onTaskStarted),
+      onTaskCompleted: inContext('onTaskCompleted', options.onTaskCompleted),
+      onAttemptFailed: inContext('onAttemptFailed', options.onAttemptFailed),
+      onLeaseLost: inContext('onLeaseLost', options.onLeaseLost),
+      onTaskCancelled: inContext('onTaskCancelled', options.onTaskCancelled),
+      onDrained: inContext('onDrained', options.onDrained),
+      onIdle: inContext('onIdle', options.onIdle),
     },
     givenHooks: options,
   };
@@ -295,8 +296,7 @@ function batchSettings<T>(given: BatchOptions<T>, maxLeaseMs: number): BatchSett
   if (maxWaitMs >= maxLeaseMs) {
     throw new TypeError(`batch.maxWait: ${maxWaitMs} ms is not less than the maxLeaseTime of ${maxLeaseMs} ms`);
   }
-  if (given.by !== undefined && typeof given.by !== 'function') throw new TypeError('batch.by: must be a function');
-  return { max, maxWaitMs, by: inContext(given.by) };
+  return { max, maxWaitMs, by: inContext('batch.by', given.by) };
 }
 
 const resultNames: OptionNames<ResultSettings> = { retention: true, codec: true };
@@ -311,6 +311,6 @@ function resultSettings(given: ResultSettings = {}): WorkerSettings<unknown>['re
 function wholeNumber(name: string, value: number, least: number, most?: number): number {
   if (Number.isInteger(value) && value >= least && value <= (most ?? value)) return value;
   throw new TypeError(
-    `${name}: ${value} is not a whole number from ${least}${most === undefined ? '' : ` to ${most}`}`,
+    `${name}: ${typeof value === 'number' ? value : inspect(value)} is not a whole number from ${least}${most === undefined ? '' : ` to ${most}`}`,
   );
 }

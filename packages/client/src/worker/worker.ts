@@ -34,8 +34,8 @@ type Call = AnyCall<never, BatchCall>;
  * their leases meanwhile. `client.worker()` makes one. `Given` is what the handler gets: a task, or with `batch` a list of tasks.
  */
 export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
-  /** Internal. */
-  readonly [CONTEXT]: ClientContext;
+  readonly #shared: ClientContext;
+  /** With the telemetry of this worker. */
   readonly #context: ClientContext;
   readonly #source: LeaseSource<T>;
   readonly #settings: WorkerSettings<T>;
@@ -61,7 +61,7 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
     options: AnyWorkerOptions<T>,
   ) {
     const context = { ...shared, telemetry: shared.telemetry.ofWorker(options.telemetry) };
-    this[CONTEXT] = shared;
+    this.#shared = shared;
     this.#context = context;
     this.#source = source;
     this.#settings = workerSettings(options);
@@ -72,7 +72,7 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
     this.#innermost = this.#contexts === undefined ? own : this.#heard(own, this.#contexts);
     this.#call = this.#innermost;
     const call: Call = (given, batch) => this.#call(given, batch);
-    this.#handler = inContext(context.telemetry.handler(call as Handler<T>) as AnyHandler<T>);
+    this.#handler = inContext('handler', context.telemetry.handler(call as Handler<T>) as AnyHandler<T>);
   }
 
   /** Number of tasks that are handled now. */
@@ -104,6 +104,11 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
   /** Whether it was started and has not stopped. */
   get isRunning(): boolean {
     return this.#run !== undefined && !this.#run.isStopped;
+  }
+
+  /** Internal. */
+  get [CONTEXT](): ClientContext {
+    return this.#shared;
   }
 
   /** Internal: the queues from which it leases now. */

@@ -43,10 +43,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   readonly name: string;
   /** Number of shards that enqueues use. */
   readonly shards: number;
-  /** Internal. */
-  readonly [LEASE_FROM]: LeaseSource<T> = (most) => this.#leaseFrom(most);
-  /** Internal. */
-  readonly [CONTEXT]: ClientContext;
+  readonly #context: ClientContext;
   readonly #names: ShardNames;
   readonly #format: DataFormat<T, In>;
   readonly #queues = new Map<number, Queue<T, In>>();
@@ -60,11 +57,21 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     this.#names = new ShardNames(name);
     this.name = this.#names.name;
     this.shards = numberOfShards(shards);
-    this[CONTEXT] = context;
+    this.#context = context;
     this.#format = format;
     this.#known = new KnownShards(context, this.#names, shards);
     this.#first = new FirstShard(() => context.timing.now(), Math.floor(context.random() * shards));
     this.#nextEnqueue = Math.floor(context.random() * shards);
+  }
+
+  /** Internal. */
+  get [LEASE_FROM](): LeaseSource<T> {
+    return (most) => this.#leaseFrom(most);
+  }
+
+  /** Internal. */
+  get [CONTEXT](): ClientContext {
+    return this.#context;
   }
 
   /** The queue of a shard. Numbers beyond `shards` are those of another number of shards. */
