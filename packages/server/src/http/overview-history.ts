@@ -12,7 +12,7 @@ const MOST_BEHIND = 3;
 /** Samples further ahead than this are of a wrong clock, in ms; as the alert ClockDifference. */
 const MOST_AHEAD_MS = 60_000;
 
-/** Sums over the nodes, the oldest first. null: no node knows it. */
+/** Sums over the nodes, the oldest first. null: no node knows it, or one that was there before and after does not. */
 export type ClusterHistory = { readonly stepMs: number; readonly at: readonly number[] } & {
   readonly [S in OverviewSeries]: readonly (number | null)[];
 };
@@ -98,11 +98,18 @@ export class ClusterSamples {
     const at = instants
       .filter((instant) => instant > after && instant > newest - MOST * this.#stepMs && instant <= complete)
       .sort((a, b) => a - b);
+    const nodes = [...this.#nodes.values()].map((known) => ({
+      known,
+      first: Math.min(...known.keys()),
+      last: Math.max(...known.keys()),
+    }));
     const sumOf = (instant: number, index: number): number | null => {
       let sum: number | null = null;
-      for (const known of this.#nodes.values()) {
+      for (const { known, first, last: end } of nodes) {
         const value = known.get(instant)?.[index] ?? -1;
         if (value >= 0) sum = (sum ?? 0) + value;
+        // It was busy or down. A sum without it would look as if its tasks had been gone meanwhile.
+        else if (instant > first && instant < end) return null;
       }
       return sum === null ? null : Math.round(sum * 1000) / 1000;
     };

@@ -234,6 +234,25 @@ describe('an overview', () => {
     ]);
   });
 
+  test('has no sums over a time in which a node that is there before and after took no samples', async () => {
+    const { page } = setUp({
+      getOverview: () => ({
+        nodes: [
+          node('a', { history: history([1, 2, 3, 4, 5]) }),
+          // One sample is missing, and its last one is not there yet.
+          node('b', { history: history([10, -1, 30], NOW - STEP) }),
+          // This one was started later.
+          node('c', { history: history([100, 200]) }),
+        ],
+        unreachable: [],
+      }),
+    });
+    expect((await page()).history).toMatchObject({
+      at: [NOW - 4 * STEP, NOW - 3 * STEP, NOW - 2 * STEP, NOW - STEP],
+      available: [1, 12, null, 134],
+    });
+  });
+
   test('has no sums of which a part is missing, unless a node is far behind', async () => {
     const { world, page } = setUp();
     const both = (steps: number): void => {
