@@ -1,7 +1,14 @@
-import { EventKind, PeekKind, parseQueueName, QueueFilter, type TaskInfo } from '@taskmaster/proto/messages';
+import {
+  EventKind,
+  PeekKind,
+  parseQueueName,
+  QueueFilter,
+  type TaskInfo,
+  type UnreachableNode,
+} from '@taskmaster/proto/messages';
 import { type Ended, endsByLabel, groupByWorker, workerName } from '../show/workers.ts';
 import { LooksInTurn } from './looks-in-turn.ts';
-import { call, make } from './rpc.ts';
+import { CallError, call, make } from './rpc.ts';
 
 /** A worker, as the page has seen it. */
 export interface SeenWorker {
@@ -31,6 +38,8 @@ export interface Workers {
   readonly isBehind: boolean;
   /** The time over which rates are counted, in ms. 0: from now on. */
   readonly countedMs: number;
+  /** Nodes that did not answer. What is leased there is missing. */
+  readonly unreachable: readonly UnreachableNode[];
 }
 
 /** Queues that each update looks at: those with the most leased tasks, and some of the others in turn. */
@@ -54,6 +63,16 @@ const ENDS: readonly EventKind[] = [
   EventKind.EVENT_KIND_DEAD_LETTERED,
 ];
 
+/** Undefined: the node does not answer. The others go on without it, and the page names it. */
+async function answerOf<T>(reply: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reply;
+  } catch (thrown) {
+    if (thrown instanceof CallError && thrown.reason === 'HOLDER_UNREACHABLE') return undefined;
+    throw thrown;
+  }
+}
+
 /** Follows who works: what workers hold from the leased tasks, what they do from the events of the groups. */
 export class WorkerWatch {
   readonly #positions = new Map<string, string>();
@@ -65,7 +84,7 @@ export class WorkerWatch {
 
   async update(signal: AbortSignal): Promise<Workers> {
     const filter = make(QueueFilter, { minLeased: 1 });
-    const { queues, totals } = await call('GetQueueStats', { filter }, signal);
+    const { queues, totals, unreachable } = await call('GetQueueStats', { filter }, signal);
     const busiest = queues.toSorted((a, b) => b.leased - a.leased).map(({ queue }) => queue);
     const [, isBehind] = await Promise.all([this.#look(busiest, signal), this.#readEvents(busiest, signal)]);
     const now = Date.now();
@@ -102,6 +121,7 @@ export class WorkerWatch {
       leased: isWhole ? held.reduce((sum, { tasks }) => sum + tasks.length, 0) : (totals?.leased ?? 0),
       isBehind,
       countedMs,
+      unreachable,
     };
   }
 
@@ -110,8 +130,8 @@ export class WorkerWatch {
     const work = async (): Promise<void> => {
       for (let queue = next.shift(); queue !== undefined; queue = next.shift()) {
         const request = { queue, kind: PeekKind.PEEK_KIND_LEASED, limit: TASKS };
-        const { tasks } = await call('PeekTasks', request, signal);
-        this.#looks.saw(queue, { found: tasks, at: Date.now() });
+        const reply = await answerOf(call('PeekTasks', request, signal));
+        if (reply !== undefined) this.#looks.saw(queue, { found: reply.tasks, at: Date.now() });
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -134,7 +154,9 @@ export class WorkerWatch {
     for (let round = 0; round < ROUNDS; round++) {
       const after = this.#positions.get(group) ?? '';
       const request = { queues: `${group}#*`, after, kinds: [...ENDS], maxEvents: EVENTS };
-      const { events, position } = await call('ReadEvents', request, signal);
+      const reply = await answerOf(call('ReadEvents', request, signal));
+      if (reply === undefined) return false;
+      const { events, position } = reply;
       if (position !== '') this.#positions.set(group, position);
       const now = Date.now();
       for (const { kind, worker } of events) {

@@ -1,10 +1,10 @@
-import { type HeaderFilter, parseQueueName, type Subscription } from '@taskmaster/proto/messages';
+import { type HeaderFilter, parseQueueName, type Subscription, type UnreachableNode } from '@taskmaster/proto/messages';
 import type { VNode } from 'preact';
 import { usePoll } from '../data/poll.ts';
 import { setQuery } from '../data/route.ts';
 import { CallError, call } from '../data/rpc.ts';
 import { Action } from '../parts/action.tsx';
-import { Pending } from '../parts/bits.tsx';
+import { Pending, Unreachable } from '../parts/bits.tsx';
 import { Table } from '../parts/table.tsx';
 import { Name, Text, visible, When } from '../parts/text.tsx';
 import { formatDuration, formatMany } from '../show/format.ts';
@@ -19,23 +19,29 @@ interface Topics {
   readonly subscriptions: readonly Subscription[];
   readonly groups: readonly string[];
   readonly asked: number;
+  /** Nodes that did not answer. The subscriptions of their groups are missing. */
+  readonly unreachable: readonly UnreachableNode[];
 }
 
 /** The subscriptions of a group, or of all groups that have queues. */
 async function load(group: string | undefined, signal: AbortSignal): Promise<Topics> {
-  const { queues } = await call('ListQueues', { limit: QUEUES }, signal);
+  const { queues, unreachable } = await call('ListQueues', { limit: QUEUES }, signal);
   const groups = [...new Set(['', ...queues.map(({ queue }) => parseQueueName(queue).group)])];
   const asked = group === undefined ? groups.slice(0, MOST_GROUPS) : [group];
   const replies = await Promise.all(asked.map((one) => subscriptionsOf(one, group === undefined, signal)));
-  return { subscriptions: replies.flat(), groups, asked: asked.length };
+  return { subscriptions: replies.flat(), groups, asked: asked.length, unreachable };
 }
+
+/** Reasons why the other groups are shown without one. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'HOLDER_UNREACHABLE']);
 
 async function subscriptionsOf(group: string, isOneOfMany: boolean, signal: AbortSignal): Promise<Subscription[]> {
   try {
     return (await call('ListSubscriptions', { topic: `${group}#` }, signal)).subscriptions;
   } catch (thrown) {
-    // Which groups the user may read is not known. The default group is asked for though it may be none of them.
-    if (isOneOfMany && thrown instanceof CallError && thrown.reason === 'PERMISSION_DENIED') return [];
+    // Which groups the user may read is not known. The default group is asked for though it may be none of them. Its node may be
+    // one that does not answer, which the page says.
+    if (isOneOfMany && thrown instanceof CallError && LEFT_OUT.has(thrown.reason)) return [];
     throw thrown;
   }
 }
@@ -72,6 +78,7 @@ export function TopicsPage({ place }: PageProps): VNode {
         <Pending error={error} />
       ) : (
         <>
+          <Unreachable of={data.unreachable} />
           <Table
             label="Subscriptions"
             rows={data.subscriptions}

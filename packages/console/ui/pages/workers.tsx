@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import { usePoll } from '../data/poll.ts';
 import { serverNow } from '../data/session.ts';
 import { type SeenWorker, type Workers, WorkerWatch } from '../data/worker-watch.ts';
-import { Badge, Pending } from '../parts/bits.tsx';
+import { Badge, Pending, Unreachable } from '../parts/bits.tsx';
 import { Table } from '../parts/table.tsx';
 import { Name, Text, visible } from '../parts/text.tsx';
 import { formatAgo, formatCount, formatDuration, formatMany, formatRate } from '../show/format.ts';
@@ -31,6 +31,7 @@ export function WorkersPage(): VNode {
         <Pending error={error} />
       ) : (
         <>
+          <Unreachable of={data.unreachable} />
           <Table
             label="Workers, those with the most tasks first"
             rows={data.workers}

@@ -45,8 +45,12 @@ export function refusalText({ reason, message, metadata, itemReasons }: CallErro
   }
   if (reason === 'UNAUTHENTICATED') return 'The token is not valid, or not valid any more. Log in again.';
   const items = itemReasons.length === 0 ? '' : ` (${[...new Set(itemReasons)].join(', ')})`;
-  return `${visible(message)}${items} [${reason}]`;
+  return `${sentence(visible(message))}${items} [${reason}].`;
 }
+
+/** With a capital letter, unless it begins with a name. */
+const sentence = (text: string): string =>
+  text.replace(/^(?:the|an?|no|not) /, (word) => word[0]?.toUpperCase() + word.slice(1));
 
 export interface ActionProps {
   /** The text of the button. */
