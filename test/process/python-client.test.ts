@@ -73,6 +73,24 @@ describe.skipIf(python.kind === 'missing')(`the client of Python${skipped}`, () 
     expect(played).toMatchObject({ code: 0, stderr: '' });
   });
 
+  test('waits for cancellations in a bounded number of groups, and in further ones when there is room', async () => {
+    const program = `
+import time
+from taskmaster.leases import Keeper, Lease, _Kept
+from taskmaster.v1 import tasks_pb2
+leases = [Lease(tasks_pb2.LeasedTask(queue=f"g{i}#q", pid=b"x"), 30, 0, 0) for i in range(600)]
+keeper = Keeper(None)
+keeper._kept = {lease: _Kept(lease, float("inf")) for lease in leases}
+def watched():
+    keeper._look_at = 0
+    keeper._look(time.monotonic() + 1)
+    return [len(keeper._watches), sum(kept.watch is not None for kept in keeper._kept.values())]
+print(watched())
+for lease in leases[:200]: keeper.forget(lease)
+print(watched())`;
+    expect(await run('-c', program)).toMatchObject({ code: 0, stderr: '', stdout: '[500, 500]\n[400, 400]\n' });
+  });
+
   test('does what its README shows', async () => {
     const readme = await readFile(join(home, 'README.md'), 'utf8');
     const blocks = [...readme.matchAll(/```python\n(.*?)```/gs)].map(([, block = '']) => block);

@@ -29,6 +29,8 @@ _WATCH_FOR = 60.0
 # Every task that ends by itself ends a request, and the next one is about all others again.
 _WATCH_PAUSE = 0.1
 _WATCH_RETRY = 1.0
+# One connection may have 1,000 waiting calls. The tasks of further groups hear of a cancellation when they are renewed.
+_MOST_WATCHES = 500
 
 
 class Lease:
@@ -316,17 +318,22 @@ class Keeper:
         if now < self._look_at:
             return
         self._look_at = now + _LOOK if self._kept else float("inf")
+        roomy = {one.group: one for one in self._watches if len(one.leases) < _BATCH}
         for kept in self._kept.values():
             lease = kept.lease
             if kept.watch is not None or kept.watch_at > now or lease.stop.reason is not None:
                 continue
             group = group_of(lease.queue)
-            watch = next((one for one in self._watches if one.group == group and len(one.leases) < _BATCH), None)
+            watch = roomy.get(group)
             if watch is None:
-                watch = _Watch(group)
+                if len(self._watches) >= _MOST_WATCHES:
+                    continue
+                watch = roomy[group] = _Watch(group)
                 self._watches.append(watch)
             kept.watch = watch
             watch.leases[lease] = None
+            if len(watch.leases) >= _BATCH:
+                del roomy[group]
             self._take_back(watch)
             watch.ask_at = now
 
