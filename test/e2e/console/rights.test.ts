@@ -154,6 +154,10 @@ describe.skipIf(browserPath === undefined)(`the console with rules of access${re
     await expect.poll(rows).toBe(QUEUES + 1);
     await page.evaluate('scrollTo(0, document.body.scrollHeight / 2)');
     await row(Math.floor(QUEUES / 2)).waitFor();
+    // Columns that a phone does not show take no room there.
+    await page.setViewportSize({ width: 390, height: 844 });
+    await expect.poll(async () => (await page.locator('th.c-name').boundingBox())?.width ?? 0).toBeGreaterThan(150);
+    await page.setViewportSize({ width: 1400, height: 900 });
     expect(await page.locator('tr[data-at]').count()).toBeLessThan(100);
     expect(complaints).toEqual([]);
     await page.context().close();

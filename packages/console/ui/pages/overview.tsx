@@ -93,10 +93,10 @@ function Content({ of }: { readonly of: Overview }): VNode {
 
 const partitionsText = (total: number | null): string => (total === null ? '?' : formatCount(total));
 
-function tilesOf({ totals, partitions }: Overview): Tile[] {
+function tilesOf({ totals, partitions, members }: Overview): Tile[] {
   const unserved = partitions.unserved ?? 0;
   const moving = partitions.moving.length;
-  return [
+  const tiles: Tile[] = [
     { title: 'Queues', value: formatCount(totals.queues) },
     {
       title: 'Available',
@@ -111,6 +111,11 @@ function tilesOf({ totals, partitions }: Overview): Tile[] {
       ...(totals.deadLetterRate > 0 && { note: `${formatRate(totals.deadLetterRate)} now` }),
       tone: totals.deadLettered > 0 ? 'warn' : undefined,
     },
+  ];
+  // A node without a cluster serves all of them.
+  if (members.length === 0) return tiles;
+  return [
+    ...tiles,
     {
       title: 'Partitions served',
       value: partitions.served === null ? '–' : `${formatCount(partitions.served)}/${partitionsText(partitions.total)}`,

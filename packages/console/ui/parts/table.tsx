@@ -131,7 +131,7 @@ export function Table<R>(props: TableProps<R>): VNode {
           </tr>
         </thead>
         <tbody ref={body}>
-          {from > 0 ? <Gap height={from * rowHeight} columns={columns.length} key="above" /> : undefined}
+          {from > 0 ? <Gap height={from * rowHeight} key="above" /> : undefined}
           {rows.slice(from, to).map((row, nth) => (
             <tr
               key={keyOf(row)}
@@ -147,20 +147,18 @@ export function Table<R>(props: TableProps<R>): VNode {
               ))}
             </tr>
           ))}
-          {to < rows.length ? (
-            <Gap height={(rows.length - to) * rowHeight} columns={columns.length} key="below" />
-          ) : undefined}
+          {to < rows.length ? <Gap height={(rows.length - to) * rowHeight} key="below" /> : undefined}
         </tbody>
       </table>
     </div>
   );
 }
 
-/** Stands for rows that are not drawn. */
-function Gap({ height, columns }: { readonly height: number; readonly columns: number }): VNode {
+/** Stands for rows that are not drawn. Its one cell spans no columns: those that a narrow window hides would get room again. */
+function Gap({ height }: { readonly height: number }): VNode {
   return (
     <tr class="gap">
-      <td colSpan={columns} style={{ height: `${height}px` }} />
+      <td style={{ height: `${height}px` }} />
     </tr>
   );
 }
