@@ -369,6 +369,36 @@ export function outboxContract(open: () => Promise<TestDatabase>): void {
     }
   });
 
+  test('a relay that is told of commits subscribes again and repeats what fails, whenever it polls', async () => {
+    await using world = await setUp();
+    const { db, timing, transport, errors } = world;
+    const subscriptions: { readonly wake: () => void; readonly lost: () => void }[] = [];
+    const sent: number[] = [];
+    await using relay = world.relay({
+      onBatch: ({ tasks }) => sent.push(tasks),
+      pollInterval: '1d',
+      listen: async (wake, lost) => {
+        subscriptions.push({ wake, lost });
+        if (subscriptions.length === 2) throw new Error('no connection yet');
+        return { [Symbol.asyncDispose]: async () => undefined };
+      },
+    });
+    const passing = async <T>(look: () => T): Promise<T> => {
+      await timing.advance(50);
+      return look();
+    };
+    relay.start();
+    await expect.poll(() => subscriptions.length).toBe(1);
+    await db.outbox.enqueue(db.query, 'q', 1);
+    subscriptions[0]?.lost();
+    await expect.poll(() => passing(() => [sent, subscriptions.length])).toEqual([[1], 3]);
+    transport.faults.updateTasks.push({ when: 'before', error: connectionLost() });
+    await db.outbox.enqueue(db.query, 'q', 2);
+    subscriptions[2]?.wake();
+    await expect.poll(() => passing(() => sent)).toEqual([1, 1]);
+    expect(errors).toHaveLength(2);
+  });
+
   test('a completion is recorded once, also by the next attempt', async () => {
     await using world = await setUp();
     const { db, client, timing } = world;

@@ -44,8 +44,8 @@ export class Completions {
   /** @param options as for `Outbox`. @throws TypeError for wrong options. */
   constructor(options: { readonly dialect: DialectName; readonly prefix?: string | undefined }) {
     assertKnown('options of completions', options, { dialect: true, prefix: true });
-    if (!Object.hasOwn(dialects, options.dialect))
-      throw new TypeError(`dialect: '${String(options.dialect)}' is not 'postgres', 'mysql' or 'sqlite'`);
+    if (!Object.hasOwn(dialects, options?.dialect))
+      throw new TypeError(`dialect: '${String(options?.dialect)}' is not 'postgres', 'mysql' or 'sqlite'`);
     this.#dialect = dialects[options.dialect];
     this.#tables = tablesOf(options.prefix);
   }

@@ -95,8 +95,8 @@ export class Outbox {
   /** @throws TypeError for wrong options. */
   constructor(options: OutboxOptions) {
     assertKnown('options of an outbox', options, { dialect: true, prefix: true, notify: true });
-    if (!Object.hasOwn(dialects, options.dialect))
-      throw new TypeError(`dialect: '${String(options.dialect)}' is not 'postgres', 'mysql' or 'sqlite'`);
+    if (!Object.hasOwn(dialects, options?.dialect))
+      throw new TypeError(`dialect: '${String(options?.dialect)}' is not 'postgres', 'mysql' or 'sqlite'`);
     this.dialect = dialects[options.dialect];
     this.tables = tablesOf(options.prefix);
     this.#notify = options.dialect === 'postgres' && (options.notify ?? true);

@@ -13,6 +13,12 @@ export type Query = (sql: string, params: readonly SqlValue[]) => Promise<readon
 /** As `Query`, but at once: for drivers of SQLite, whose transactions do not wait. */
 export type SyncQuery = (sql: string, params: readonly SqlValue[]) => readonly Row[];
 
+/** @throws TypeError if it is no function, but a pool for example. */
+export function assertQuery(query: unknown): void {
+  if (typeof query !== 'function')
+    throw new TypeError('query: must be a query function, such as pgQuery(pool) or sqliteQuery(database)');
+}
+
 /** A statement that was not run yet. */
 export interface Statement {
   readonly sql: string;
@@ -24,6 +30,7 @@ export type Steps<Result> = Generator<Statement, Result, readonly Row[]>;
 
 /** Runs all steps. */
 export async function runSteps<Result>(query: Query, steps: Steps<Result>): Promise<Result> {
+  assertQuery(query);
   let next = steps.next();
   while (!next.done) next = steps.next(await query(next.value.sql, next.value.params));
   return next.value;
@@ -31,6 +38,7 @@ export async function runSteps<Result>(query: Query, steps: Steps<Result>): Prom
 
 /** As `runSteps`, at once. */
 export function runStepsSync<Result>(query: SyncQuery, steps: Steps<Result>): Result {
+  assertQuery(query);
   let next = steps.next();
   while (!next.done) next = steps.next(query(next.value.sql, next.value.params));
   return next.value;

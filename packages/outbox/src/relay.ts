@@ -6,7 +6,7 @@ import { Lanes } from './lanes.ts';
 import type { Listen } from './listen.ts';
 import { Markers } from './markers.ts';
 import type { Outbox } from './outbox.ts';
-import type { Query } from './query.ts';
+import { assertQuery, type Query } from './query.ts';
 import { RelayMetrics } from './relay-metrics.ts';
 
 /** Something that a relay could not do. It tries again. */
@@ -145,6 +145,9 @@ export class Relay implements AsyncDisposable {
   constructor(options: RelayOptions) {
     assertKnown('options of a relay', options, names);
     const { client, outbox, query } = options;
+    if (typeof outbox?.stats !== 'function') throw new TypeError('outbox: must be an Outbox');
+    if (typeof client?.update !== 'function') throw new TypeError('client: must be a client, as connect() makes it');
+    assertQuery(query);
     this.#options = options;
     this.#timing = options.timing ?? systemTiming;
     this.#batchTasks = wholeFrom1('batchTasks', options.batchTasks ?? 500, 1_000);
@@ -256,6 +259,7 @@ export class Relay implements AsyncDisposable {
     try {
       const lost = (): void => {
         this.#listening = undefined;
+        this.wake();
       };
       const listening = await listen(() => this.wake(), lost);
       this.#rests.delete(LISTENING);
@@ -358,13 +362,20 @@ export class Relay implements AsyncDisposable {
     if (this.#isAwake || this.#stopping.signal.aborted) return;
     await new Promise<void>((resolve) => {
       // It keeps the process alive, which may have nothing else between two polls.
-      const cancel = this.#timing.after(this.#pollMs, resolve, true);
+      const cancel = this.#timing.after(this.#untilLook(), resolve, true);
       this.#wake = () => {
         cancel();
         resolve();
       };
     });
     this.#wake = () => undefined;
+  }
+
+  /** How long there is nothing to do unless something wakes it, in ms. */
+  #untilLook(): number {
+    const now = this.#timing.now();
+    const rests = [...this.#rests.values()].map(({ until }) => until - now).filter((ms) => ms > 0);
+    return Math.min(this.#pollMs, ...rests);
   }
 
   #isResting(what: string | symbol | undefined): boolean {
@@ -376,6 +387,8 @@ export class Relay implements AsyncDisposable {
     const asked = isTaskMasterError(error) ? (error.retryDelayMs ?? 0) : 0;
     const retryInMs = Math.max(asked, Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** (failures - 1)));
     this.#rests.set(what, { failures, until: this.#timing.now() + retryInMs });
+    // The pause may have begun before, and be longer.
+    this.wake();
     this.#stats.failures++;
     this.#metrics.failed(error);
     const queue = typeof what === 'string' ? what : undefined;
