@@ -16,7 +16,8 @@ export const MAX_TIMER_MS = 2 ** 31 - 1;
 export const systemTiming: Timing = {
   now: () => Number(process.hrtime.bigint()) / 1e6,
   after(delayMs, callback, hold = false) {
-    const timer = setTimeout(callback, Math.min(delayMs, MAX_TIMER_MS));
+    // Node.js warns of a negative delay: a deadline may have passed, for example.
+    const timer = setTimeout(callback, Math.min(Math.max(0, delayMs), MAX_TIMER_MS));
     if (!hold) timer.unref();
     return () => clearTimeout(timer);
   },

@@ -1,4 +1,4 @@
-import { vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { systemTiming } from '../../transport/timing.ts';
 import { ManualTiming } from '../manual-timing.ts';
 import { timingContract } from './timing-contract.ts';
@@ -15,4 +15,11 @@ timingContract('the timing of the system', () => {
 timingContract('ManualTiming', () => {
   const timing = new ManualTiming();
   return { timing, pass: (ms) => timing.advance(ms) };
+});
+
+test('a timer of the system for a time that has passed fires, and Node.js does not warn', async () => {
+  const warned = vi.spyOn(process, 'emitWarning');
+  await new Promise<void>((resolve) => systemTiming.after(-26.5, resolve, true));
+  expect(warned).not.toHaveBeenCalled();
+  warned.mockRestore();
 });
