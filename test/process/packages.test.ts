@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { root } from '../support/paths.ts';
 import { type Running, runProcess, startProcess } from '../support/processes/child-process.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
-import { environment, findNpm, install, runInstalled, runtime } from './packages/npm.ts';
+import { environment, findNpm, install, installTool, runInstalled, runtime } from './packages/npm.ts';
 import {
   archivesFor,
   bytesIn,
@@ -123,7 +123,7 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
   beforeAll(async () => {
     const project = async (name: string, packages: readonly string[]): Promise<Project> => {
       const range = packed.find((one) => one.name === `@taskmaster/${name}`)?.node ?? '';
-      const oldest = await runtime(cli, oldestIn(range));
+      const oldest = await runtime(oldestIn(range));
       const path = join(directory.path, name);
       await install(path, oldest, cli, packages);
       return { path, node: oldest };
@@ -210,14 +210,15 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
   });
 
   test('work in jest, with the thread that renews leases', { timeout: 120_000 }, async () => {
-    const path = join(directory.path, 'jest');
-    await install(path, client.node, cli, [...archivesFor('@taskmaster/client', packed), JEST]);
+    const tool = join(directory.path, 'jest');
+    await installTool(tool, JEST);
+    const { path, node: oldest } = client;
     await writeFile(join(path, 'worker.test.mjs'), TESTS_A_WORKER);
     const { running, endpoint } = await serve('taskmaster-node', ['--name=a', '--bootstrap', '--data-dir=jest']);
     await using _node = running;
-    const args = ['--experimental-vm-modules', join(path, 'node_modules', 'jest', 'bin', 'jest.js'), '--rootDir', path];
-    const env = { ...environment(client.node), ENDPOINT: endpoint };
-    const { code, stderr } = await runProcess(client.node, args, { cwd: path, env });
+    const args = ['--experimental-vm-modules', join(tool, 'node_modules', 'jest', 'bin', 'jest.js'), '--rootDir', path];
+    const env = { ...environment(oldest), ENDPOINT: endpoint };
+    const { code, stderr } = await runProcess(oldest, args, { cwd: path, env });
     expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('1 passed') });
     expect(stderr).not.toContain('TaskMasterWarning');
   });
