@@ -40,8 +40,8 @@ export const FULL_SCALE: Scale = {
 
 /** For a test that everything works. Its figures mean nothing. */
 export const QUICK_SCALE: Scale = {
-  runMs: 500,
-  warmUpMs: 200,
+  runMs: 250,
+  warmUpMs: 50,
   warmUpTasks: 1,
   repetitions: 1,
   deepTasks: 20_000,

@@ -13,7 +13,7 @@ test.skipIf(browserPath === undefined)(
   { timeout: 60_000 },
   async () => {
     await using user = await openNodeUser();
-    const { code, stderr } = await user.shell.run('taskmaster load -d 2s --depth 4 --verify --html load.html');
+    const { code, stderr } = await user.shell.run('taskmaster load -d 2s --rate 200 --verify --html load.html');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     await using browser = await chromium.launch({
       executablePath: browserPath ?? '',
