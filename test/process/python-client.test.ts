@@ -91,6 +91,41 @@ print(watched())`;
     expect(await run('-c', program)).toMatchObject({ code: 0, stderr: '', stdout: '[500, 500]\n[400, 400]\n' });
   });
 
+  test('fails the attempt of a handler that exits, and refuses what cannot work', async () => {
+    const program = `
+import sys, taskmaster
+with taskmaster.Client("${node.endpoint}") as client:
+    client.enqueue("py#exits", {"secret": 1}, pid="17", retry=taskmaster.retry_policy(max_attempts=1))
+    said = []
+    with taskmaster.Worker(client, "py#exits", lambda task: sys.exit(3), on_error=lambda error, task: said.append((error, task))):
+        print(client.wait("py#exits", "17", timeout=10).outcome)
+    print(said)
+    async def handle(task): pass
+    for wrong in (
+        lambda: taskmaster.Worker(client, "py#exits", None),
+        lambda: taskmaster.Worker(client, "py#exits", handle),
+        lambda: taskmaster.AsyncWorker(client, "py#exits", handle),
+        lambda: client.enqueue("py#exits", 1, delay="5s"),
+        lambda: client.enqueue("py#exits", 1, headers={"a": 1}),
+    ):
+        try:
+            wrong()
+        except TypeError as error:
+            print(error)`;
+    const { code, stdout, stderr } = await run('-c', program);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.split('\n')).toEqual([
+      'dead-lettered',
+      "[(SystemExit(3), LeasedTask(queue='py#exits', pid=b'17', attempt=1, lease_token=2))]",
+      'handler: must be a function of a task',
+      'a Worker has a Client and a function; AsyncWorker is for an AsyncClient and an async function',
+      'an AsyncWorker has an AsyncClient and an async function; Worker is for a Client and a function',
+      "a time is a number of seconds, not '5s'",
+      'headers: keys and values must be text',
+      '',
+    ]);
+  });
+
   test('does what its README shows', async () => {
     const readme = await readFile(join(home, 'README.md'), 'utf8');
     const blocks = [...readme.matchAll(/```python\n(.*?)```/gs)].map(([, block = '']) => block);

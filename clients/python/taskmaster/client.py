@@ -41,6 +41,8 @@ def encode(data: Any) -> bytes:
 
 
 def ms(seconds: float) -> int:
+    if not isinstance(seconds, (int, float)):
+        raise TypeError(f"a time is a number of seconds, not {seconds!r}")
     return round(seconds * 1000)
 
 
@@ -84,6 +86,8 @@ def new_task(
     """
     if mode is not None and mode not in _MODES:
         raise TypeError(f"mode: {mode!r} is none of {', '.join(_MODES)}")
+    if headers is not None and not all(isinstance(text, str) for pair in headers.items() for text in pair):
+        raise TypeError("headers: keys and values must be text")
     name = "UNSPECIFIED" if mode is None else mode.upper().replace("-", "_")
     return tasks_pb2.Enqueue(
         queue=queue,
@@ -151,6 +155,11 @@ class _Task:
         self.enqueued_at = datetime.fromtimestamp(task.enqueued_unix_ms / 1000, timezone.utc)
         #: The message as it came.
         self.message = task
+
+    def __repr__(self) -> str:
+        """For logs: what names it, without its data."""
+        names = f"queue={self.queue!r}, pid={self.pid!r}, attempt={self.attempt}, lease_token={self.lease_token}"
+        return f"{type(self).__name__}({names})"
 
     @property
     def data(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import random
 import signal
@@ -99,8 +100,10 @@ class _Worker:
         :param backoff: the delay after a failed attempt. None: as the retry policy of the task says.
         :param on_error: called with each error, and its task or None. Without it errors are logged as `taskmaster`.
         """
-        if concurrency < 1:
-            raise TypeError("concurrency: must be at least 1")
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise TypeError("concurrency: must be a whole number from 1")
+        if not callable(handler):
+            raise TypeError("handler: must be a function of a task")
         self._client = client
         self._queues = [queues] if isinstance(queues, str) else list(queues)
         self._handler = handler
@@ -195,7 +198,8 @@ class _Worker:
                 returned = await self._call_handler(task)
                 if returned is not None and not isinstance(returned, Done):
                     raise TypeError(f"a handler returns None or Done, not {type(returned).__name__}: it would be lost")
-            except (Exception, asyncio.CancelledError) as error:
+            # In a thread, sys.exit() ends nothing but the handler.
+            except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
                 await self._fail(task, error)
             else:
                 await self._complete(task, returned or Done())
@@ -249,7 +253,8 @@ class _Worker:
 
     def _delay(self, error: BaseException, task: Any) -> float | None:
         try:
-            return None if self._backoff is None else self._backoff(error, task)
+            delay = None if self._backoff is None else self._backoff(error, task)
+            return None if delay is None else float(delay)
         except Exception as mistake:
             self._report(mistake, task)
             return None
@@ -286,6 +291,8 @@ class Worker(_Worker):
 
     def __init__(self, client: Client, queues: str | Sequence[str], handler: Callable[[LeasedTask], Done | None], **options: Any):
         super().__init__(client, queues, handler, **options)
+        if not isinstance(client, Client) or inspect.iscoroutinefunction(handler):
+            raise TypeError("a Worker has a Client and a function; AsyncWorker is for an AsyncClient and an async function")
         self._changed = _Signal()
         self._ended = _Signal()
         self._pool: ThreadPoolExecutor | None = None
@@ -359,6 +366,8 @@ class AsyncWorker(_Worker):
         **options: Any,
     ):
         super().__init__(client, queues, handler, **options)
+        if not isinstance(client, AsyncClient):
+            raise TypeError("an AsyncWorker has an AsyncClient and an async function; Worker is for a Client and a function")
         self._running: set[asyncio.Task] = set()
         self._feeding: asyncio.Task | None = None
 
