@@ -214,6 +214,8 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
     await see('#/flow?queue=film%23cuts&pid=cut', '1 signal');
     await shown.page.getByRole('link', { name: HOSTILE }).click();
     await shown.page.getByText('waits for 1 signal').waitFor();
+    const moved = await act(shown.page, 'Reschedule…', /^(Reschedule|Run it now)$/);
+    expect(moved.toast).toBe(`${HOSTILE} is available now at the earliest: it waits for 1 signal`);
   });
 
   test('390 px have no sideways scroll, and show all that can be pressed, in light and dark', async () => {

@@ -261,7 +261,6 @@ function Notes({ stats }: { readonly stats: QueueStats }): VNode {
             ', until it is resumed'
           ) : (
             <>
-              {' '}
               , ends <When at={pause.untilUnixMs} />
             </>
           )}
@@ -300,7 +299,7 @@ function Notes({ stats }: { readonly stats: QueueStats }): VNode {
 function Charts({ stats }: { readonly stats: QueueStats }): VNode {
   const history = useMemo(() => historyOf(stats, serverNow()), [stats]);
   const covered = (history.at.at(-1) ?? 0) - (history.at[0] ?? 0);
-  const note = covered > 0 ? `the last ${formatDuration(covered)}` : 'samples come every 10 s';
+  const note = covered > 0 ? `the last ${formatDuration(covered)}` : 'from now on';
   return (
     <div class="charts">
       <Chart

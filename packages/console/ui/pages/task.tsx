@@ -316,6 +316,7 @@ function TaskActions({ of, queue }: { readonly of: TaskInfo; readonly queue: str
   const name = visible(pidText(of.pid));
   const isDead = of.deadLetterFrom !== '';
   const isLeased = of.state === TaskState.TASK_STATE_LEASED;
+  const waits = of.waits === undefined ? '' : waitsFor(of);
   const leased = isLeased ? 'A worker has leased it. Wait for the end of its attempt, or cancel it.' : undefined;
   return (
     <>
@@ -347,15 +348,21 @@ function TaskActions({ of, queue }: { readonly of: TaskInfo; readonly queue: str
         right="lease"
         group={group}
         title={`Reschedule ${name}`}
-        confirm={delayMs === 0 ? 'Run it now' : 'Reschedule'}
+        confirm={delayMs === 0 && waits === '' ? 'Run it now' : 'Reschedule'}
         impossible={leased}
         run={async () => {
           const given = { queue, pid: of.pid, waiting: true, ...(delayMs > 0 && { delayMs }) };
           await call('UpdateTasks', { release: [make(Release, given)] });
-          return delayMs === 0 ? `${name} is available now` : `${name} is available in ${formatDuration(delayMs)}`;
+          const available = `${name} is available ${delayMs === 0 ? 'now' : `in ${formatDuration(delayMs)}`}`;
+          return waits === '' ? available : `${available} at the earliest: it waits for ${waits}`;
         }}
       >
-        <p>Workers may lease it from then on. It keeps its attempts.</p>
+        <p>
+          {waits === ''
+            ? 'Workers may lease it from then on.'
+            : `It goes on waiting for ${waits}, and is not leased before both.`}{' '}
+          It keeps its attempts.
+        </p>
         <label for="delay">When</label>
         <select id="delay" onChange={(event) => setDelayMs(Number(event.currentTarget.value))}>
           {DELAYS.map(([ms, text]) => (

@@ -6,7 +6,7 @@ import { type SeenWorker, type Workers, WorkerWatch } from '../data/worker-watch
 import { Badge, Pending, Unreachable } from '../parts/bits.tsx';
 import { Table } from '../parts/table.tsx';
 import { Name, Text, visible } from '../parts/text.tsx';
-import { formatAgo, formatCount, formatDuration, formatMany, formatRate } from '../show/format.ts';
+import { formatAgo, formatCount, formatDuration, formatMany, formatRate, formatShort } from '../show/format.ts';
 import { hashOf } from '../show/place.ts';
 import { workerName } from '../show/workers.ts';
 
@@ -132,7 +132,7 @@ function ageOf({ lookedAt, queues, oldestLook }: Workers): string {
 function longest({ tasks }: SeenWorker): string {
   if (tasks.length === 0) return '–';
   const since = tasks.reduce((least, { leasedUnixMs }) => Math.min(least, leasedUnixMs), Number.POSITIVE_INFINITY);
-  return formatDuration(Math.max(0, serverNow() - since));
+  return formatShort(Math.max(0, serverNow() - since));
 }
 
 function QueuesOf({ of }: { readonly of: SeenWorker }): VNode {
