@@ -62,7 +62,10 @@ export const cutControls = (page: Page): Promise<string[]> =>
     })
     .map((control) => control.textContent)`);
 
-/** Presses a button that opens a dialog, and the button that confirms. Resolves with the title of the dialog and the toast. */
+/**
+ * Presses a button that opens a dialog, and the button that confirms. Resolves with the title of the dialog and the toast.
+ * Rejects if a part of the dialog cannot be seen.
+ */
 export async function act(
   page: Page,
   button: string | Locator,
@@ -75,6 +78,13 @@ export async function act(
   const yes = dialog.getByRole('button', { name: confirm });
   await yes.waitFor();
   const title = (await dialog.getByRole('heading').textContent()) ?? '';
+  if (
+    await page.evaluate(
+      "(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)(document.querySelector('dialog'))",
+    )
+  ) {
+    throw new Error(`the text of the dialog "${title}" is cut`);
+  }
   const toasts = page.locator('.toast');
   const before = await toasts.count();
   await yes.click();
