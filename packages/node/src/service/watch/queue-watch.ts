@@ -107,6 +107,16 @@ const EVERY_QUEUE: QueueFilter = {
 };
 
 /**
+ * The time until the next sample, in ms. It is taken in the middle of a step: a timer that is early or late must not skip one.
+ * `now`: the system clock.
+ */
+export function untilSample(now: number): number {
+  const untilMiddle = STEP_MS - ((now + STEP_MS / 2) % STEP_MS);
+  // This step has its sample.
+  return untilMiddle <= STEP_MS / 2 ? untilMiddle + STEP_MS : untilMiddle;
+}
+
+/**
  * Looks at all queues of this node every 10 s, and if somebody asks, every 2 s: what is wrong since when, and samples for charts.
  * It reads memory only, in turns of 1,000 queues.
  */
@@ -135,9 +145,12 @@ export class QueueWatch {
 
   /** Takes a sample every 10 s until it is disposed of. */
   start(onFailure: (error: unknown) => void): Disposable {
-    this.#timer = setInterval(() => void this.sample().catch(onFailure), STEP_MS).unref();
-    void this.sample().catch(onFailure);
-    return { [Symbol.dispose]: () => clearInterval(this.#timer) };
+    const goOn = (): void => {
+      this.#timer = setTimeout(goOn, untilSample(this.#wall())).unref();
+      void this.sample().catch(onFailure);
+    };
+    goOn();
+    return { [Symbol.dispose]: () => clearTimeout(this.#timer) };
   }
 
   /** Takes a sample. */
