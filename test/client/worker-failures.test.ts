@@ -1,6 +1,6 @@
 import { type LeasedTask, UnrecoverableError, type WorkerOptions } from '@taskmaster/client';
 import { only } from '@taskmaster/client/testing';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { workerSetUp } from './support/worker-set-up.ts';
 
 const failing = (error: unknown) => (): never => {
@@ -36,6 +36,23 @@ async function once(handler: (task: LeasedTask<string>) => void | Promise<void>,
   await worker.stop();
   return { ...made, get: async (queue = made.queue) => only(await queue.get(['a'], { data: false })) };
 }
+
+test.each([
+  ['is said', {}, 1],
+  ['is told to its hook', { onAttemptFailed: () => {} }, 0],
+])('the end of a worker whose requests are refused %s', async (_how, hooks, count) => {
+  const heard: string[] = [];
+  const onWarning = ({ code, message }: Error & { code?: string }): unknown => heard.push(`${code} ${message}`);
+  process.on('warning', onWarning);
+  onTestFinished(() => void process.off('warning', onWarning));
+  const { client, timing } = workerSetUp();
+  const worker = client.worker(`${'a'.repeat(600)}#q`, () => {}, hooks);
+  worker.start();
+  await timing.settled();
+  expect(worker.isRunning).toBe(false);
+  expect(heard).toHaveLength(count);
+  for (const warning of heard) expect(warning).toMatch(/^TASKMASTER_WORKER_ENDED .* fail: InvalidRequestError: queues/);
+});
 
 describe('a task whose handler throws', () => {
   test('keeps the error with its stack, and the worker', async () => {

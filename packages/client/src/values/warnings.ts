@@ -5,7 +5,8 @@ export type WarningCode =
   | 'TASKMASTER_HANDLER_TOO_LONG'
   | 'TASKMASTER_HOLDER_IN_PLAIN_TEXT'
   | 'TASKMASTER_HOOK_FAILED'
-  | 'TASKMASTER_NO_RENEWAL_THREAD';
+  | 'TASKMASTER_NO_RENEWAL_THREAD'
+  | 'TASKMASTER_WORKER_ENDED';
 
 /**
  * Warns the developer or operator of this process. Node.js writes warnings to stderr, unless told otherwise.

@@ -6,6 +6,8 @@ import type { LeasedTask } from '../tasks/leased-task.ts';
 import { callHook, inContext } from '../values/hooks.ts';
 import { assertKnown } from '../values/known-options.ts';
 import { type StopOptions, stopTimeoutMs } from '../values/options.ts';
+import { textOf } from '../values/thrown.ts';
+import { warn } from '../values/warnings.ts';
 import { HandlerThreads } from './handler-threads.ts';
 import { type AnyCall, around, type Middleware } from './middleware.ts';
 import type { Within } from './run-task.ts';
@@ -136,11 +138,15 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
   }
 
   /**
-   * Starts to lease and handle tasks; while it is paused, when it is resumed. After a stop it may be started again.
+   * Starts to lease and handle tasks; while it is paused, when it is resumed. After a stop it may be started again. If it ends
+   * by itself, as `run` says, the hook `onAttemptFailed` has got the error; without the hook the process is warned.
    * @throws TypeError if it runs, or if its stop has not ended.
    */
   start(): void {
-    this.#start();
+    this.#start().finished.catch((error: unknown) => {
+      if (this.#settings.givenHooks.onAttemptFailed !== undefined) return;
+      warn('TASKMASTER_WORKER_ENDED', `a worker has ended, because its lease requests fail: ${textOf(error)}`);
+    });
   }
 
   /**
