@@ -46,7 +46,9 @@ test('the types of all tests are right, and those of the TypeScript in documents
     };
     writeFileSync(join(dir, 'tsconfig.json'), JSON.stringify(project));
     const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-    const { code, stdout } = await runProcess(process.execPath, [tsc, '-p', dir], { cwd: root });
+    // Four checkers, the default, check more of what they share more than once.
+    const args = [tsc, '-p', dir, '--checkers', '2'];
+    const { code, stdout } = await runProcess(process.execPath, args, { cwd: root });
     expect(stdout).toBe('');
     expect(code).toBe(0);
   } finally {
