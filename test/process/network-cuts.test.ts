@@ -151,7 +151,7 @@ describe.skipIf(problem !== undefined)(
       '%s: each partition keeps its one holder, nothing is lost, and the cluster recovers within 5 s',
       async (_how, cuts) => {
         const groups = newGroups();
-        const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
+        const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups, pauseMs: 1_000 });
         const before = await holders();
         expect([...before.values()].map(({ length }) => length)).toEqual(Array.from({ length: PARTITIONS }, () => 1));
         for (const [from, to] of cuts) network.cut(from, to);
@@ -176,7 +176,7 @@ describe.skipIf(problem !== undefined)(
 
     test('for calls only, while gossip sees all nodes: no partition moves, callers get errors in time, and it recovers', async () => {
       const groups = newGroups();
-      const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
+      const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups, pauseMs: 1_000 });
       const before = await holders();
       for (const [from, to] of BOTH_WAYS) network.cutTcp(from, to);
       const cutAt = performance.now();
