@@ -82,9 +82,9 @@ describe.skipIf(problem !== undefined)(`machines with one database${problem ? `:
       );
     await settled();
 
-    const load = await MixedLoad.start({ endpoints: endpoint, seed: SEED, groups: GROUPS });
+    const load = await MixedLoad.start({ endpoints: endpoint, seed: SEED, groups: GROUPS, pauseMs: 1_000 });
     const progress = async (): Promise<void> => {
-      const enough = load.acknowledged + 100;
+      const enough = load.acknowledged + 50;
       await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
     };
     /** Cuts all packets between a node and these machines. */
