@@ -212,6 +212,15 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
 
   test('a flow', async () => {
     await see('#/flow?queue=film%23cuts&pid=cut', '1 signal');
+    const named = shown.page.getByLabel('PID');
+    expect(await named.inputValue()).toBe('cut');
+    await see('#/flow', 'The flow of a task');
+    expect(await named.inputValue()).toBe('');
+    await shown.page.getByLabel('Queue').fill('film#cuts');
+    await named.fill('cut');
+    await shown.page.getByRole('button', { name: 'Show' }).click();
+    await shown.page.getByText('1 signal').waitFor();
+    expect(new URL(shown.page.url()).hash).toBe('#/flow?queue=film%23cuts&pid=cut');
     await shown.page.getByRole('link', { name: HOSTILE }).click();
     await shown.page.getByText('waits for 1 signal').waitFor();
     const moved = await act(shown.page, 'Reschedule…', /^(Reschedule|Run it now)$/);

@@ -45,7 +45,9 @@ export function FlowPage({ place }: PageProps): VNode {
     <>
       <div class="head">
         <h1>Flows</h1>
+        {/* Another place has other values in the fields. */}
         <form
+          key={JSON.stringify([queue, text, key])}
           class="inline"
           onSubmit={(event) => {
             event.preventDefault();
