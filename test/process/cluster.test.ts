@@ -41,14 +41,14 @@ describe('a cluster of three nodes and a proxy, under load', { timeout: 240_000 
     await using client = await cluster.connect();
     await settled(client, ['a', 'b', 'c']);
     const endpoints = [proxy.endpoint, ...cluster.endpoints];
-    const load = await MixedLoad.start({ endpoints, seed: SEED, groups: GROUPS });
-    await progress(load, 100);
+    const load = await MixedLoad.start({ endpoints, seed: SEED, groups: GROUPS, pauseMs: 1_000 });
+    await progress(load, 50);
 
     for (const name of random.shuffle(['a', 'b', 'c'])) {
       await cluster.node(name).kill();
       await delay(random.int(1_500));
       await cluster.start(name);
-      await progress(load, 100);
+      await progress(load, 50);
     }
 
     const stopped = cluster.node(random.pick(['a', 'b', 'c']));
@@ -57,13 +57,13 @@ describe('a cluster of three nodes and a proxy, under load', { timeout: 240_000 
     await delay(7_000);
     process.kill(stopped.pid, 'SIGCONT');
     await joined;
-    await progress(load, 100);
+    await progress(load, 50);
     await settled(client, ['a', 'b', 'c', 'd']);
 
     await client.cluster.drain('b');
     expect((await cluster.node('b').process.ended).code).toBe(0);
     await settled(client, ['a', 'c', 'd']);
-    await progress(load, 100);
+    await progress(load, 50);
 
     await load.stop();
     await settled(client, ['a', 'c', 'd']);

@@ -64,13 +64,13 @@ describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (s
     await using proxy = await startProxy(cluster.endpoints, ['--router-hold-timeout-ms=6000']);
     await cluster.inPlace();
     const endpoints = [proxy.endpoint, ...cluster.endpoints];
-    const load = await MixedLoad.start({ endpoints, seed: SEED, groups: GROUPS });
-    await progress(load, 100);
+    const load = await MixedLoad.start({ endpoints, seed: SEED, groups: GROUPS, pauseMs: 1_000 });
+    await progress(load, 50);
     for (const name of random.shuffle(['a', 'b', 'c'])) {
       await cluster.node(name).kill();
       await delay(random.int(6_000));
       await cluster.start(name, memberFlags(cluster, name));
-      await progress(load, 100);
+      await progress(load, 50);
     }
     // Others take its partitions over. It notices that, and starts anew, as soon as the database accepts its connections.
     const hanging = cluster.node(random.pick(['a', 'b', 'c']));
@@ -78,7 +78,7 @@ describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (s
     await delay(8_000);
     await server().query(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
     process.kill(hanging.pid, 'SIGCONT');
-    await progress(load, 100);
+    await progress(load, 50);
     const said = (text: string): Promise<void> =>
       eventually(() => expect(hanging.process.stderr).toContain(text), { withinMs: 15_000 });
     await said('it starts anew');
@@ -90,7 +90,7 @@ describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (s
     await using client = await cluster.connect();
     await client.cluster.drain('b');
     expect((await cluster.node('b').process.ended).code).toBe(0);
-    await progress(load, 100);
+    await progress(load, 50);
     await load.stop();
     await cluster.inPlace();
     const { summary, problem } = await verifyLoad(client, load.history);
