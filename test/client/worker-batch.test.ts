@@ -121,7 +121,7 @@ describe('a handler of batches', () => {
     ['throws', new Error('down'), ['error down in a task', 'error down in a task']],
     ['returns no list', { result: 1 }, Array(2).fill(expect.stringContaining('must be a list of outcomes'))],
     ['returns too few', [undefined], Array(2).fill(expect.stringContaining('1 outcomes for 2 tasks'))],
-    ['returns a wrong one', [7, undefined], [expect.stringContaining('must be an object'), 'complete b']],
+    ['returns a wrong one', [7, undefined], [expect.stringContaining('a handler returns nothing, or'), 'complete b']],
   ])('that %s fails the attempts', async (_how, what, heard) => {
     const made = workerSetUp();
     await made.queue.enqueueMany(named('a', 'b'));

@@ -85,13 +85,17 @@ export async function act(
   ) {
     throw new Error(`the text of the dialog "${title}" is cut`);
   }
-  const toasts = page.locator('.toast');
-  const before = await toasts.count();
+  // So that the next one is that of the action.
+  await closeToasts(page);
   await yes.click();
-  await toasts.nth(before).waitFor();
-  const toast = (await toasts.nth(before).locator('span').first().textContent()) ?? '';
+  const toast = (await page.locator('.toast').locator('span').first().textContent()) ?? '';
   await dialog.waitFor({ state: 'detached' });
-  await toasts.nth(before).getByRole('button', { name: 'Close' }).click();
-  await toasts.nth(before).waitFor({ state: 'detached' });
+  await closeToasts(page);
   return { title, toast };
+}
+
+/** Not by clicks, which wait for ever for a toast that has just closed itself. */
+async function closeToasts(page: Page): Promise<void> {
+  await page.evaluate("document.querySelectorAll('.toast button').forEach((close) => close.click())");
+  await page.locator('.toast').first().waitFor({ state: 'detached' });
 }
