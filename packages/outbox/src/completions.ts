@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { LeasedTask } from '@taskmaster/client';
 import { assertKnown } from '@taskmaster/client/internal';
-import { type Dialect, type DialectName, dialects, numberOf, statement } from './dialect.ts';
+import { type Dialect, type DialectName, dialectOf, numberOf, statement } from './dialect.ts';
 import { type Query, type Row, runSteps, runStepsSync, type Statement, type Steps, type SyncQuery } from './query.ts';
 import { type Tables, tablesOf } from './schema.ts';
 
@@ -44,9 +44,7 @@ export class Completions {
   /** @param options as for `Outbox`. @throws TypeError for wrong options. */
   constructor(options: { readonly dialect: DialectName; readonly prefix?: string | undefined }) {
     assertKnown('options of completions', options, { dialect: true, prefix: true });
-    if (!Object.hasOwn(dialects, options?.dialect))
-      throw new TypeError(`dialect: '${String(options?.dialect)}' is not 'postgres', 'mysql' or 'sqlite'`);
-    this.#dialect = dialects[options.dialect];
+    this.#dialect = dialectOf(options);
     this.#tables = tablesOf(options.prefix);
   }
 

@@ -80,3 +80,10 @@ export function numberOf(value: unknown): number {
 /** Drivers return text of binary columns as bytes. */
 export const textOf = (value: unknown): string =>
   value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : String(value);
+
+/** @throws TypeError if the options name none. */
+export function dialectOf(options: { readonly dialect: DialectName } | undefined): Dialect {
+  const name = options?.dialect;
+  if (name !== undefined && Object.hasOwn(dialects, name)) return dialects[name];
+  throw new TypeError(`dialect: '${String(name)}' is not 'postgres', 'mysql' or 'sqlite'`);
+}

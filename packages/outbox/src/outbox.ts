@@ -17,7 +17,7 @@ import {
   taskNames,
 } from '@taskmaster/client/internal';
 import { Enqueue, encodeToBuffer, isReservedName, limits, parseQueueName } from '@taskmaster/proto';
-import { type Dialect, type DialectName, dialects, numberOf, statement, textOf } from './dialect.ts';
+import { type Dialect, type DialectName, dialectOf, numberOf, statement, textOf } from './dialect.ts';
 import { type Query, runSteps, runStepsSync, type Statement, type Steps, type SyncQuery } from './query.ts';
 import { type Tables, tablesOf } from './schema.ts';
 
@@ -95,9 +95,7 @@ export class Outbox {
   /** @throws TypeError for wrong options. */
   constructor(options: OutboxOptions) {
     assertKnown('options of an outbox', options, { dialect: true, prefix: true, notify: true });
-    if (!Object.hasOwn(dialects, options?.dialect))
-      throw new TypeError(`dialect: '${String(options?.dialect)}' is not 'postgres', 'mysql' or 'sqlite'`);
-    this.dialect = dialects[options.dialect];
+    this.dialect = dialectOf(options);
     this.tables = tablesOf(options.prefix);
     this.#notify = options.dialect === 'postgres' && (options.notify ?? true);
   }

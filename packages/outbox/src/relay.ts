@@ -374,8 +374,9 @@ export class Relay implements AsyncDisposable {
   /** How long there is nothing to do unless something wakes it, in ms. */
   #untilLook(): number {
     const now = this.#timing.now();
-    const rests = [...this.#rests.values()].map(({ until }) => until - now).filter((ms) => ms > 0);
-    return Math.min(this.#pollMs, ...rests);
+    let least = this.#pollMs;
+    for (const { until } of this.#rests.values()) if (until > now) least = Math.min(least, until - now);
+    return least;
   }
 
   #isResting(what: string | symbol | undefined): boolean {

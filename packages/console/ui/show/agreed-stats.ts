@@ -1,6 +1,6 @@
 import type { QueueStats } from '@taskmaster/proto/messages';
 
-/** The list of a tab has all of them in a queue with at most so many tasks. */
+/** In a queue with at most so many tasks, the list of a tab shows all that it is about. */
 const SMALL = 1_000;
 
 type Count = 'available' | 'leased' | 'delayed';
